@@ -174,3 +174,23 @@ fn a_parameter_is_not_told_from_a_call_of_another_function() {
     // `main` passed 7, but not to this function.
     assert!(amount.value == "47" || amount.state == ValueState::OptimisedOut, "{amount:?}");
 }
+
+#[test]
+fn locks_are_told_in_words() {
+    let mut debuggee = Debuggee::record(&Fixture::cpp("locks").flags(["-pthread"]), &[]);
+    debuggee.run_to("locked");
+    let main = debuggee.thread().0;
+    for (lock, words) in [
+        ("held", format!("locked by thread {main}")),
+        ("plain", format!("locked by thread {main}")),
+        ("twice", format!("locked 2 times by thread {main}")),
+        ("free_one", "unlocked".into()),
+        ("for_signal", "unlocked".into()),
+        ("read_by_one", "locked for reading by 1".into()),
+        ("written", format!("locked for writing by thread {main}")),
+        ("awaited", "1 thread waits".into()),
+        ("nobody", "nobody waits".into()),
+    ] {
+        assert_eq!(debuggee.value_of(lock), words, "{lock}");
+    }
+}

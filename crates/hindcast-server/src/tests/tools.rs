@@ -16,7 +16,7 @@ async fn the_list_of_tools_is_short() {
     let tools = listed["result"]["tools"].as_array().unwrap();
     assert_eq!(tools.len(), 53);
     let size = listed["result"].to_string().len();
-    assert!(size < 26_000, "tools/list has {size} bytes");
+    assert!(size < 25_500, "tools/list has {size} bytes");
     for tool in tools {
         assert!(tool["inputSchema"]["properties"].is_object(), "{tool}");
         assert!(tool["description"].is_string() && tool["annotations"].is_object(), "{tool}");

@@ -373,7 +373,7 @@ impl KnowledgeService {
             return Ok(());
         }
         let details = format!(
-            "the document `{}` of the shared collection `{collection}` is not yours, and this would replace it",
+            "this would replace the document `{}`, which only the owner of the shared collection `{collection}` may do",
             given.id
         );
         Err(Failure::new(FailureKind::PermissionDenied, details)

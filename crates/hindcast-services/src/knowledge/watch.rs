@@ -96,9 +96,14 @@ struct Held {
     folders: HashSet<PathBuf>,
     /// Whether there was something at its path when it was last looked at.
     is_there: bool,
-    /// The file system its folder was on when it last had files.
-    device: Option<u64>,
+    /// Which folder is at its path.
+    folder: Option<FolderId>,
+    /// Which folder it was that last had files.
+    filled: Option<FolderId>,
 }
+
+/// A folder, whatever its path is: its file system, and its number there.
+type FolderId = (u64, u64);
 
 /// Files of a watch that are being taken in.
 struct Job {
@@ -111,8 +116,8 @@ struct Job {
     /// What changed, and what was found there.
     paths: Vec<PathBuf>,
     seen: Seen,
-    /// The file system that the folder is expected on.
-    device: Option<u64>,
+    /// Which folder it is that last had files.
+    filled: Option<FolderId>,
 }
 
 /// The watches of this process, and what changed there.
@@ -133,7 +138,7 @@ pub(super) struct Watching {
 
 /// Whether a watch may be read, as far as the disk tells.
 enum Place {
-    There,
+    There(Option<FolderId>),
     /// Nothing is there now.
     Missing,
     Refused(String),
@@ -192,26 +197,33 @@ impl Watching {
         for watch in wanted {
             match self.place(&watch).await? {
                 Place::Refused(reason) => self.refuse(&watch, reason).await,
-                place => self.hold(watch, matches!(place, Place::There)),
+                Place::Missing => self.hold(watch, false, None).await,
+                Place::There(folder) => self.hold(watch, true, folder).await,
             }
         }
         Ok(())
     }
 
-    fn hold(&mut self, watch: Watch, is_there: bool) {
+    async fn hold(&mut self, watch: Watch, is_there: bool, folder: Option<FolderId>) {
         if !self.leases.hold(watch.key) {
             return;
         }
         let key = watch.key;
         let held = self.held.entry(key).or_insert_with(|| {
             self.unread.insert(key);
-            Held { watch: watch.clone(), folders: HashSet::new(), is_there, device: None }
+            Held { watch: watch.clone(), folders: HashSet::new(), is_there, folder, filled: None }
         });
-        if is_there != held.is_there {
+        let is_other = folder != held.folder;
+        if is_there != held.is_there || is_other {
             self.unread.insert(key);
         }
-        held.is_there = is_there;
+        (held.is_there, held.folder) = (is_there, folder);
         held.watch = watch;
+        if is_other {
+            // The system told of the one that was there before: a drive was taken out or put in, or it was made anew.
+            let before = std::mem::take(&mut held.folders);
+            self.unwatch(before.into_iter().collect()).await;
+        }
     }
 
     async fn refuse(&mut self, watch: &Watch, reason: String) {
@@ -272,7 +284,7 @@ impl Watching {
         blocking(move || {
             let permit = policy.permit(reader);
             match permit.resolve(&path).and_then(|real| permit.open(&real)) {
-                Ok(_) => Place::There,
+                Ok(_) => Place::There(folder_at(&path)),
                 Err(_) if !path.exists() && permit.covers(&path) => Place::Missing,
                 Err(reason) => Place::Refused(reason),
             }
@@ -333,7 +345,7 @@ impl Watching {
 
     /// The files behind paths of a watch; from now on the system tells what happens to them.
     async fn find(&mut self, key: i64, paths: Vec<PathBuf>, is_whole: bool) -> Result<Option<Job>, Failure> {
-        let Some((watch, device)) = self.held.get(&key).map(|held| (held.watch.clone(), held.device)) else {
+        let Some((watch, filled)) = self.held.get(&key).map(|held| (held.watch.clone(), held.filled)) else {
             return Ok(None);
         };
         let Some(reader) = self.reader(&watch.grant).await else { return Ok(None) };
@@ -351,7 +363,7 @@ impl Watching {
             is_told: false,
         };
         let (root, patterns) = (PathBuf::from(&watch.path), watch.patterns.clone());
-        let (permit, walked, folders, is_there, has_files_on) = blocking(move || {
+        let (permit, walked, folders, is_there, with_files) = blocking(move || {
             let permit = policy.permit(reader);
             if root.is_file() {
                 // A file that is replaced by another of its name is seen by its folder only.
@@ -359,19 +371,19 @@ impl Watching {
             }
             let there: Vec<_> = roots.into_iter().filter(|root| root.exists()).collect();
             let walked = walk(&permit, &there, Selection::within(&patterns, &root), limits, &mut listening);
-            (Arc::new(permit), walked, listening.folders, root.exists(), device_with_files(&root))
+            (Arc::new(permit), walked, listening.folders, root.exists(), folder_with_files(&root))
         })
         .await?;
         self.keep_folders(key, folders, is_there).await;
-        let device = has_files_on.or(device);
+        let filled = with_files.or(filled);
         if let Some(held) = self.held.get_mut(&key) {
-            held.device = device;
+            held.filled = filled;
         }
         for notice in &walked.notices {
             tracing::warn!(path = watch.path, "{notice}");
         }
         let (seen, intake) = (walked.seen(), self.service.intake_into(collection, permit));
-        Ok(Some(Job { watch, is_whole, intake, found: walked.found.into(), paths, seen, device }))
+        Ok(Some(Job { watch, is_whole, intake, found: walked.found.into(), paths, seen, filled }))
     }
 
     /// Remembers which folders belong to a watch, and forgets those that are gone.
@@ -400,10 +412,10 @@ impl KnowledgeService {
         if !job.found.is_empty() {
             return Ok(false);
         }
-        let (root, device) = (PathBuf::from(&job.watch.path), job.device);
+        let (root, filled) = (PathBuf::from(&job.watch.path), job.filled);
         let is_away = || {
             let root = root.clone();
-            blocking(move || away(&root, device).is_some())
+            blocking(move || away(&root, filled).is_some())
         };
         if is_away().await? {
             return Ok(true);
@@ -443,11 +455,11 @@ enum Away {
     Empty,
 }
 
-/// Whether a folder is away. One that is empty is, unless it is on the file system where it had files: then they were deleted.
-fn away(root: &Path, device: Option<u64>) -> Option<Away> {
+/// Whether a folder is away. One that is empty is, unless it is the same that had files: then they were deleted.
+fn away(root: &Path, filled: Option<FolderId>) -> Option<Away> {
     let Ok(metadata) = std::fs::metadata(root) else { return Some(Away::Missing) };
     let is_empty = metadata.is_dir() && !has_entries(root);
-    let is_same = device.is_some() && device == device_of(&metadata);
+    let is_same = filled.is_some() && filled == id_of(&metadata);
     (is_empty && !is_same).then_some(Away::Empty)
 }
 
@@ -455,19 +467,23 @@ fn has_entries(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// The file system of a folder that has files.
-fn device_with_files(root: &Path) -> Option<u64> {
-    let metadata = std::fs::metadata(root).ok()?;
-    if metadata.is_dir() && has_entries(root) { device_of(&metadata) } else { None }
+fn folder_with_files(root: &Path) -> Option<FolderId> {
+    folder_at(root).filter(|_| has_entries(root))
+}
+
+/// Which folder is at a path.
+fn folder_at(path: &Path) -> Option<FolderId> {
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir).as_ref().and_then(id_of)
 }
 
 #[cfg(unix)]
-fn device_of(metadata: &std::fs::Metadata) -> Option<u64> {
-    Some(std::os::unix::fs::MetadataExt::dev(metadata))
+fn id_of(metadata: &std::fs::Metadata) -> Option<FolderId> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]
-fn device_of(_: &std::fs::Metadata) -> Option<u64> {
+fn id_of(_: &std::fs::Metadata) -> Option<FolderId> {
     None
 }
 

@@ -373,6 +373,16 @@ fn the_documents_of_a_watched_folder_that_is_away_are_kept_and_followed_when_it_
     let told = format!("{} is not there; its documents are kept", inner.display());
     assert!(status(&server).contains(&told), "{}", status(&server));
 
+    // An empty folder in its place, and then itself again.
+    std::fs::create_dir(&inner).unwrap();
+    see_a_change(&server, &key, &other.join("c.md"), "lasting once");
+    eventually("it is seen", || status(&server).contains("is empty; its documents are kept"));
+    assert_eq!(found(&server, &key, "lasting").len(), 3);
+    std::fs::remove_dir(&inner).unwrap();
+    std::fs::rename(&off, &inner).unwrap();
+    see_a_change(&server, &key, &inner.join("a.md"), "lasting again");
+    std::fs::rename(&inner, &off).unwrap();
+
     // The place of a drive that is not plugged in when the server starts.
     std::fs::create_dir(&inner).unwrap();
     let data = check_stops(server);
