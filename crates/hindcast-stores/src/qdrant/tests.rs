@@ -178,7 +178,7 @@ fn nearly_all_of_the_true_nearest_are_found_in_one_some_and_all_collections() {
     const QUESTIONS: i64 = 50;
     let vectors = i64::try_from(oracle_size(9_000, 24_000)).unwrap();
     let settings = [
-        ("QDRANT__STORAGE__OPTIMIZERS__INDEXING_THRESHOLD_KB", "500"),
+        ("QDRANT__STORAGE__OPTIMIZERS__INDEXING_THRESHOLD_KB", "100"),
         ("QDRANT__STORAGE__HNSW_INDEX__FULL_SCAN_THRESHOLD_KB", "50"),
     ];
     let Some(server) = Server::start_with(&settings) else { return };
