@@ -1,5 +1,5 @@
 //! Official SDKs, the conformance suite, a Node that can run it, debug adapters and .NET, under `target/peers`; PostgreSQL, from
-//! Debian.
+//! Debian; Qdrant, where an archive of it lies beside the repository.
 //!
 //! `peers/requirements.txt` and `peers/package.json` pin what is installed. Each half is left alone while a stamp inside it
 //! still equals its manifest, so this costs nothing after the first time.
@@ -16,6 +16,7 @@ use crate::{adapters, command, dotnet, install};
 pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     install::ensure_program("curl", "curl")?;
     prepare_postgres()?;
+    prepare_qdrant(workspace)?;
     prepare_sdk(workspace)?;
     prepare_model(workspace)?;
     prepare_embedding(workspace)?;
@@ -42,6 +43,35 @@ fn prepare_postgres() -> Result<()> {
         true => Ok(()),
         false => install::apt_install("pgbouncer"),
     }
+}
+
+/// Unpacks the archive of Qdrant that lies in `../shared/tools/qdrant`, or that `HINDCAST_QDRANT_ARCHIVE` names. No package of
+/// Debian, npm or PyPI has the server, so without an archive the tests that need it are skipped.
+fn prepare_qdrant(workspace: &Workspace) -> Result<()> {
+    let folder = workspace.peers().join("qdrant");
+    let Some(archive) = qdrant_archive(workspace) else {
+        println!("no archive of Qdrant: tests that need it are skipped unless it is in {}", folder.display());
+        return Ok(());
+    };
+    let stamp = folder.join("made-from");
+    let name = archive.display().to_string();
+    if folder.join("qdrant").is_file() && std::fs::read_to_string(&stamp).is_ok_and(|made| made == name) {
+        println!("Qdrant is there");
+        return Ok(());
+    }
+    install::ensure_program("xz", "xz-utils")?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    command::run(Command::new("tar").arg("-xJf").arg(&archive).arg("-C").arg(&folder))?;
+    std::fs::write(&stamp, name).context("cannot write the stamp of Qdrant")
+}
+
+fn qdrant_archive(workspace: &Workspace) -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("HINDCAST_QDRANT_ARCHIVE") {
+        return Some(given.into());
+    }
+    let entries = std::fs::read_dir(workspace.root.join("../shared/tools/qdrant")).ok()?;
+    let archives = entries.flatten().map(|entry| entry.path());
+    archives.filter(|path| path.to_string_lossy().ends_with("-linux-x64.tar.xz")).max()
 }
 
 /// What validates the files of `deploy/`.

@@ -81,7 +81,7 @@ pub const TABLE: [Entry; 20] = [
     entry(ErrorKind::InternalError, (-32603, 500), "Internal error", "internal_error",
         "Internal server error", "try again; if it stays, look at the server's log"),
     entry(ErrorKind::StoreUnreachable, (-32603, 503), "Store unreachable", "store_unreachable",
-        "The database server that keeps keys and limits is down, or does not answer in time", "try again in a moment; if it stays, its operator starts it or corrects `store.url`, and `hindcast doctor` tells more"),
+        "A server that keeps keys and limits, or vectors, is down, or does not answer in time", "try again in a moment; if it stays, its operator starts it or corrects `store.url` or `vectors.url`, and `hindcast doctor` tells more"),
     entry(ErrorKind::AuthenticationFailed, (-32001, 401), "Authentication failed", "authentication_failed",
         "Invalid or missing API key", "send `Authorization: Bearer YOUR_API_KEY`"),
     entry(ErrorKind::QuotaExceeded, (-32002, 429), "Quota exceeded", "quota_exceeded",

@@ -7,7 +7,8 @@ use hindcast_core::{
     knowledge::{Collection, Document, Language, Ownership},
 };
 use hindcast_services::knowledge::{
-    CollectionStats, CollectionView, ComponentHealth, Health, ModelReport, ModelRow, document_uri,
+    CollectionStats, CollectionView, ComponentHealth, Health, ModelReport, ModelRow, Synchronization,
+    document_uri,
 };
 use serde::Serialize;
 
@@ -225,7 +226,10 @@ struct ComponentsJson {
     sqlite_database: DatabaseJson,
     #[serde(skip_serializing_if = "Option::is_none")]
     postgres_database: Option<DatabaseServerJson>,
-    embedded_vector_store: VectorStoreJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedded_vector_store: Option<VectorStoreJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qdrant_vector_store: Option<VectorStoreJson>,
     ollama: OllamaJson,
 }
 
@@ -251,6 +255,16 @@ struct VectorStoreJson {
     status: &'static str,
     collections: u64,
     response_time: Option<String>,
+    /// While a server that has lost its vectors is filled in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filling: Option<FillingJson>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FillingJson {
+    done: u64,
+    total: u64,
 }
 
 #[derive(Serialize)]
@@ -265,7 +279,8 @@ struct OllamaJson {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SynchronizationJson {
-    in_sync: bool,
+    /// Null where the vector store cannot be asked.
+    in_sync: Option<bool>,
     orphaned_collections: Vec<String>,
     missing_collections: Vec<String>,
 }
@@ -284,6 +299,19 @@ impl From<Health> for HealthJson {
     fn from(health: Health) -> Self {
         let answers = &health.answers;
         let response = |part: &ComponentHealth| part.response.map(milliseconds);
+        let vectors = VectorStoreJson {
+            status: health.vectors.status.name(),
+            collections: health.vectors.count,
+            response_time: response(&health.vectors),
+            filling: health.filling.map(|(done, total)| FillingJson { done, total }),
+        };
+        let (embedded, qdrant) = match health.vector_server {
+            None => (Some(vectors), None),
+            Some(_) => (None, Some(vectors)),
+        };
+        let is_in_sync = |found: &Synchronization| found.orphaned.is_empty() && found.missing.is_empty();
+        let in_sync = health.synchronization.as_ref().map(is_in_sync);
+        let synchronization = health.synchronization.unwrap_or_default();
         Self {
             status: health.status.name(),
             health_score: health.score,
@@ -298,11 +326,8 @@ impl From<Health> for HealthJson {
                     status: accounts.status.name(),
                     response_time: response(accounts),
                 }),
-                embedded_vector_store: VectorStoreJson {
-                    status: health.vectors.status.name(),
-                    collections: health.vectors.count,
-                    response_time: response(&health.vectors),
-                },
+                embedded_vector_store: embedded,
+                qdrant_vector_store: qdrant,
                 ollama: OllamaJson {
                     status: health.ollama.status.name(),
                     models: health.ollama.count,
@@ -311,9 +336,9 @@ impl From<Health> for HealthJson {
                 },
             },
             synchronization: SynchronizationJson {
-                in_sync: health.orphaned_collections.is_empty() && health.missing_collections.is_empty(),
-                orphaned_collections: health.orphaned_collections,
-                missing_collections: health.missing_collections,
+                in_sync,
+                orphaned_collections: synchronization.orphaned,
+                missing_collections: synchronization.missing,
             },
             metrics: MetricsJson {
                 success_rate: percent(answers.answered, answers.asked),

@@ -21,7 +21,7 @@ pub enum FailureKind {
     SourceNotServed,
     /// Nobody's fault but ours.
     Internal,
-    /// The server that keeps keys, limits and trail is down.
+    /// A server that keeps keys, limits and trail, or vectors, is down.
     StoreUnreachable,
     /// No or a bad key.
     AuthenticationFailed,

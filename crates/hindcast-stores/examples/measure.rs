@@ -3,12 +3,13 @@
 //! - `measure embed MODELS < texts` (a JSON string a line): how long the second of two passes takes, and the vectors.
 //! - `measure fill FOLDER CHUNKS`: how long it takes to index so many made-up chunks.
 //! - `measure search FOLDER`: opens what was filled and searches it, with processor caches cold to it.
+//! - `measure compare FOLDER URL CHUNKS`: fills a new index and the Qdrant at an address, and searches them in turns.
 #![allow(clippy::print_stdout, reason = "it prints its result")]
 
 use std::{
     io::BufRead,
     path::Path,
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
@@ -17,7 +18,7 @@ use hindcast_core::knowledge::{
     ChunkId, CollectionKey, Embedder, Generation, LexicalEntry, LexicalRead, LexicalWrite, VectorEntry,
     VectorRead, VectorWrite,
 };
-use hindcast_stores::{LexicalIndex, SentenceEncoder, VectorIndex};
+use hindcast_stores::{LexicalIndex, Qdrant, QdrantSettings, SentenceEncoder, VectorIndex};
 use serde_json::{Value, json};
 
 const DIMENSION: usize = 384;
@@ -38,7 +39,12 @@ fn main() -> Result<()> {
         ["embed", models] => embed(Path::new(models))?,
         ["fill", folder, chunks] => fill(Path::new(folder), chunks.parse().context("a number of chunks")?)?,
         ["search", folder] => search(Path::new(folder))?,
-        _ => bail!("usage: measure embed MODELS | fill FOLDER CHUNKS | search FOLDER"),
+        ["compare", folder, url, chunks] => {
+            compare(Path::new(folder), url, chunks.parse().context("a number of chunks")?)?
+        }
+        _ => bail!(
+            "usage: measure embed MODELS | fill FOLDER CHUNKS | search FOLDER | compare FOLDER URL CHUNKS"
+        ),
     };
     println!("{result}");
     Ok(())
@@ -101,7 +107,7 @@ fn search(folder: &Path) -> Result<Value> {
     let begin = Instant::now();
     let lexical = LexicalIndex::open(&folder.join("lexical"))?;
     let vectors = VectorIndex::open(&folder.join("vectors"), MODEL, DIMENSION)?;
-    let chunks = vectors.len() as i64;
+    let chunks = vectors.len()? as i64;
     vectors.nearest(&question_vector(chunks), None, None, CANDIDATES)?;
     let open = begin.elapsed();
 
@@ -139,8 +145,81 @@ fn search(folder: &Path) -> Result<Value> {
     }))
 }
 
+/// The same vectors in both stores: how long they take to be added and to be found, and how many of the true nearest are found.
+fn compare(folder: &Path, url: &str, chunks: i64) -> Result<Value> {
+    let settings = QdrantSettings { url: url.into(), api_key: None, tls_ca: None, truth: "measured".into() };
+    let qdrant = Qdrant::new(&settings)?;
+    qdrant.remove_all()?;
+    let embedded = Arc::new(VectorIndex::open(&folder.join("vectors"), MODEL, DIMENSION)?);
+    let stores: [(&str, Arc<dyn VectorWrite>); 2] =
+        [("embedded", embedded), ("qdrant", qdrant.vectors(MODEL, DIMENSION))];
+    let mut spent = [Duration::ZERO; 2];
+    for first in (0..chunks).step_by(BATCH as usize) {
+        let numbers: Vec<i64> = (first..(first + BATCH).min(chunks)).collect();
+        let made: Vec<Vec<f32>> = numbers.iter().map(|&number| vector(number)).collect();
+        for ((_, store), spent) in stores.iter().zip(&mut spent) {
+            let entry =
+                |(number, vector)| VectorEntry { chunk: ChunkId(number), collection: COLLECTION, vector };
+            let begin = Instant::now();
+            store.add(
+                &numbers.iter().copied().zip(made.iter().map(Vec::as_slice)).map(entry).collect::<Vec<_>>(),
+            )?;
+            *spent += begin.elapsed();
+        }
+    }
+    for ((_, store), spent) in stores.iter().zip(&mut spent) {
+        let begin = Instant::now();
+        store.commit(Generation(chunks as u64))?;
+        *spent += begin.elapsed();
+    }
+    let begin = Instant::now();
+    wait_until_linked(url)?;
+    spent[1] += begin.elapsed();
+    let mut times: [Vec<Duration>; 2] = Default::default();
+    for number in 0..QUESTIONS {
+        let vector = question_vector(chunks + number);
+        for ((_, store), times) in stores.iter().zip(&mut times) {
+            let begin = Instant::now();
+            store.nearest(&vector, Some(&[COLLECTION]), None, CANDIDATES)?;
+            times.push(begin.elapsed());
+        }
+    }
+    let mut figures = json!({ "chunks": chunks });
+    for (((name, store), times), spent) in stores.iter().zip(&mut times).zip(spent) {
+        times.sort();
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+        figures[*name] = json!({
+            "vectors_per_second": chunks as f64 / spent.as_secs_f64(),
+            "search_ms": { "p50": at(0.5), "p99": at(0.99) },
+            "recall_at_10": recall(&**store, chunks)?,
+        });
+    }
+    qdrant.remove_all()?;
+    Ok(figures)
+}
+
+/// Waits until Qdrant has put everything into its graphs.
+fn wait_until_linked(url: &str) -> Result<()> {
+    let get = |path: &str| -> Result<Value> {
+        let answer = reqwest::blocking::get(format!("{}/{path}", url.trim_end_matches('/')))?;
+        Ok(serde_json::from_slice(&answer.bytes()?)?)
+    };
+    loop {
+        let all = get("collections")?;
+        let names = all["result"]["collections"].as_array().context("a list of collections")?;
+        let mut is_linked = true;
+        for name in names.iter().filter_map(|listed| listed["name"].as_str()) {
+            is_linked &= get(&format!("collections/{name}"))?["result"]["status"] == "green";
+        }
+        if is_linked {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// The share of the true nearest that is found.
-fn recall(vectors: &VectorIndex, chunks: i64) -> Result<f64> {
+fn recall(vectors: &dyn VectorWrite, chunks: i64) -> Result<f64> {
     let questions: Vec<Vec<f32>> =
         (0..EXACT_QUESTIONS).map(|number| question_vector(chunks + number)).collect();
     let mut exact: Vec<Vec<(f32, i64)>> = vec![Vec::new(); questions.len()];

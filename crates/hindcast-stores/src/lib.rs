@@ -8,6 +8,7 @@ mod lexical;
 mod ollama;
 mod openai;
 mod postgres;
+mod qdrant;
 mod sqlite;
 mod tls;
 mod transfer;
@@ -25,6 +26,7 @@ pub use lexical::LexicalIndex;
 pub use ollama::{Ollama, OllamaEmbedder};
 pub use openai::OpenAi;
 pub use postgres::{PostgresFound, PostgresKnowledge, PostgresSettings, PostgresStore, StoreTally};
+pub use qdrant::{Qdrant, QdrantFound, QdrantSettings};
 pub use sqlite::{KnowledgeFile, MovedCollection, SqliteKnowledge, SqliteStore};
 pub use transfer::{KeyCount, MovableStore, Moved, TransferError, transfer};
 pub use vectors::VectorIndex;
@@ -32,3 +34,5 @@ pub use web::WebClient;
 
 #[cfg(test)]
 mod store_tests;
+#[cfg(test)]
+mod vector_tests;

@@ -49,6 +49,9 @@ pub(crate) struct Everywhere {
     /// PostgreSQL database for keys, limits, audit trail, license and knowledge base, which several servers may share (default: the data folder)
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store_url: Option<String>,
+    /// Qdrant server for the vectors of the knowledge base (default: the data folder)
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) vectors_url: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -397,6 +400,7 @@ impl Options {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         add("--data-dir", "data_dir", path(&self.everywhere.data_dir));
         add("--store-url", "store.url", self.everywhere.store_url.clone());
+        add("--vectors-url", "vectors.url", self.everywhere.vectors_url.clone());
         let tool_names = match &self.command {
             Command::Serve(serve) => {
                 add("--listen", "server.listen", serve.listen.map(|address| address.to_string()));

@@ -11,7 +11,7 @@ use hindcast_core::{
     Timestamp,
     debug::{ConfinementLimits, DebugEngine, Layer, SYSTEM_FOLDERS},
     identity,
-    knowledge::{ChatModel, Embedder, KnowledgeStore, Web},
+    knowledge::{ChatModel, Embedder, KnowledgeStore, VectorWrite, Web},
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
     store::MetadataStore,
@@ -27,7 +27,8 @@ use hindcast_services::{
 };
 use hindcast_stores::{
     LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresKnowledge, PostgresSettings,
-    PostgresStore, SentenceEncoder, SqliteKnowledge, SqliteStore, VectorIndex, WebClient,
+    PostgresStore, Qdrant, QdrantSettings, SentenceEncoder, SqliteKnowledge, SqliteStore, VectorIndex,
+    WebClient,
 };
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -120,16 +121,23 @@ pub(crate) fn knowledge(
     keys: Option<Arc<Gateway>>,
     events: &Events,
 ) -> Result<(Arc<KnowledgeService>, IndexFolder)> {
-    let (store, indexes) = truth(config, folder)?;
-    let indexes = IndexFolder::open(&indexes)?;
+    let truth = truth(config, folder)?;
+    let indexes = IndexFolder::open(&truth.indexes)?;
     let sources = if config.knowledge.fetch_model { ModelSource::usual() } else { Vec::new() };
     let embedder =
         Arc::new(SentenceEncoder::mini_lm(&folder.models(), Some(MODEL_IDLE_LIMIT))?.fetched_from(sources));
-    let vectors = VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?;
+    let qdrant = qdrant(&config.vectors, truth.name)?;
+    let vectors: Arc<dyn VectorWrite> = match &qdrant {
+        Some(qdrant) => qdrant.vectors(embedder.model(), embedder.dimension()),
+        None => Arc::new(VectorIndex::open(&indexes.vectors(), embedder.model(), embedder.dimension())?),
+    };
     let lexical = indexes.lexical();
     let ollama_url = config.knowledge.ollama_url.as_deref();
     let ollama = ollama_url.unwrap_or("http://127.0.0.1:11434");
-    let models = model_shelf(config, folder, &indexes, ollama);
+    let mut models = model_shelf(config, folder, &indexes, ollama);
+    if let Some(qdrant) = qdrant {
+        models = models.with_qdrant(qdrant);
+    }
     let chat = match ollama {
         "off" => None,
         url if OpenAi::is_meant_by(url) => {
@@ -146,9 +154,9 @@ pub(crate) fn knowledge(
         false => Some(Arc::new(WebClient::new(config.knowledge.web_private)) as Arc<dyn Web>),
     };
     let service = KnowledgeService::new(KnowledgeParts {
-        store,
+        store: truth.store,
         open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
-        vectors: Arc::new(vectors),
+        vectors,
         embedder,
         models: Some(Arc::new(models)),
         chat,
@@ -172,10 +180,38 @@ pub(crate) fn knowledge(
     Ok((service, indexes))
 }
 
-/// The truth of the knowledge base, and the folder of what is derived from it. Each truth has one of its own.
-fn truth(config: &Config, folder: &DataFolder) -> Result<(Arc<dyn KnowledgeStore>, PathBuf)> {
+/// The Qdrant that is configured, if one is, for the truth of this name.
+pub(crate) fn qdrant(
+    vectors: &config::Vectors,
+    truth: impl FnOnce() -> Result<String>,
+) -> Result<Option<Qdrant>> {
+    let Some(url) = vectors.url.clone() else { return Ok(None) };
+    let api_key =
+        vectors.api_key_file.as_ref().map(|file| secret("vectors.api_key_file", file)).transpose()?;
+    // At the start, not at the first search.
+    if let Some(file) = &vectors.tls_ca {
+        std::fs::read(file).with_context(|| format!("cannot read `vectors.tls_ca`, `{}`", file.display()))?;
+    }
+    let settings = QdrantSettings { url, api_key, tls_ca: vectors.tls_ca.clone(), truth: truth()? };
+    Ok(Some(Qdrant::new(&settings)?))
+}
+
+/// The truth of the knowledge base.
+struct Truth {
+    store: Arc<dyn KnowledgeStore>,
+    /// Gives the name that all servers with this truth know it by, and that no other truth has. Asked for only where it is needed: it
+    /// makes the file of a truth that is in a file.
+    name: Box<dyn FnOnce() -> Result<String>>,
+    /// The folder of what is derived from it. Each truth has one of its own.
+    indexes: PathBuf,
+}
+
+fn truth(config: &Config, folder: &DataFolder) -> Result<Truth> {
     let Some(settings) = postgres_settings(&config.store)? else {
-        return Ok((Arc::new(SqliteKnowledge::in_file(&folder.knowledge())), folder.indexes()));
+        let store = Arc::new(SqliteKnowledge::in_file(&folder.knowledge()));
+        let named = store.clone();
+        let name = Box::new(move || Ok(named.name()?));
+        return Ok(Truth { store, name, indexes: folder.indexes() });
     };
     if folder.knowledge().exists() {
         tracing::info!(
@@ -183,8 +219,9 @@ fn truth(config: &Config, folder: &DataFolder) -> Result<(Arc<dyn KnowledgeStore
         );
     }
     let store = waited_for(PostgresKnowledge::open(&settings, machine(config, folder)?))??;
-    let indexes = folder.indexes().join(store.truth());
-    Ok((Arc::new(store), indexes))
+    let name = store.truth().to_owned();
+    let indexes = folder.indexes().join(&name);
+    Ok(Truth { store: Arc::new(store), name: Box::new(move || Ok(name)), indexes })
 }
 
 /// Whose files are read.

@@ -100,6 +100,40 @@ pub enum IndexError {
     /// The system or the engine failed.
     #[error("the index is unavailable: {0}")]
     Unavailable(String),
+    /// The server that keeps the index is down, or does not answer in time.
+    #[error("{server}, which keeps the vectors, does not answer")]
+    Unreachable {
+        /// What it is called.
+        server: &'static str,
+        /// Why, and where it is: for the log and the operator, not for callers.
+        reason: String,
+    },
+    /// The server that keeps the index answers, but does not do what is asked of it.
+    #[error("{server}, which keeps the vectors, refuses what is asked of it")]
+    Refused {
+        /// What it is called.
+        server: &'static str,
+        /// Why: for the log and the operator, not for callers.
+        reason: String,
+    },
+    /// The server that keeps the index does not have it any more, or never had it.
+    #[error(
+        "{server}, which keeps the vectors, does not have them yet or any more; they are filled in from the documents"
+    )]
+    Lost {
+        /// What it is called.
+        server: &'static str,
+    },
+    /// What is there was made for something else.
+    #[error("the vectors in {server} are {found} where {expected} are needed")]
+    Mismatch {
+        /// What it is called.
+        server: &'static str,
+        /// What the server has.
+        found: String,
+        /// What it should have.
+        expected: String,
+    },
     /// A vector of another length than the index's.
     #[error("a vector of {given} numbers where the index has {expected}")]
     Dimension {

@@ -25,6 +25,7 @@ use super::{
     preparing::Prepared,
     reading::{Permit, Reader},
     selection,
+    sharing::Uploading,
     sources::{gather, is_read_once},
     walk::{WalkLimits, Walked, Walking, shown},
 };
@@ -323,7 +324,8 @@ impl KnowledgeService {
         }
         self.wrote.notify_one();
         if !self.stopping.is_set() {
-            self.indexing.catch_up().await?;
+            self.indexing.catch_up(Uploading::AtOnce).await?;
+            self.indexing.notice_of_shared().into_iter().for_each(|notice| intake.notice(notice));
         }
         let seen = self.collections(caller).await?;
         let collection = seen.into_iter().find(|seen| seen.key == intake.collection.key);

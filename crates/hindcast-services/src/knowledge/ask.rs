@@ -128,7 +128,7 @@ impl KnowledgeService {
                 at: self.clock.now(),
             })
             .await?;
-        self.wrote.notify_one();
+        self.used.notify_one();
         let reply = reply.map_err(|error| explained(&error))?;
         let citations = citations(&reply.text, found.hits);
         let unsupported = self.unsupported(&reply.text, &citations).await?;

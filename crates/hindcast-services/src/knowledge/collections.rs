@@ -14,6 +14,7 @@ use super::{
     intake::{embedded_text, lexical_only},
     invalid,
     names::{check_id, id_of_name},
+    sharing::Uploading,
 };
 use crate::{Failure, FailureKind};
 
@@ -196,7 +197,7 @@ impl KnowledgeService {
         let collection = self.changeable(caller, name).await?;
         self.store.remove_collection(collection.key).await?;
         self.wrote.notify_one();
-        self.indexing.catch_up().await?;
+        self.indexing.catch_up(Uploading::AtOnce).await?;
         self.indexing.commit().await?;
         Ok(collection)
     }
@@ -258,7 +259,7 @@ impl KnowledgeService {
         })?;
         self.store.remove_document(found.key, self.clock.now()).await?;
         self.wrote.notify_one();
-        self.indexing.catch_up().await?;
+        self.indexing.catch_up(Uploading::AtOnce).await?;
         Ok(collection)
     }
 
@@ -266,7 +267,7 @@ impl KnowledgeService {
     pub async fn reindex(&self, progress: &dyn Progress) -> Result<Vec<String>, Failure> {
         self.indexing.compare_all().await?;
         let notices = self.embed_missing(progress).await?;
-        self.indexing.catch_up().await?;
+        self.indexing.catch_up(Uploading::AtOnce).await?;
         self.indexing.commit().await?;
         Ok(notices)
     }
@@ -336,7 +337,7 @@ impl KnowledgeService {
             return Ok(());
         }
         // The index of the new ones is complete before the old ones go.
-        self.indexing.catch_up().await?;
+        self.indexing.catch_up(Uploading::AtOnce).await?;
         self.store.retire_other_models(collection.key, model).await?;
         if let Some(old) = collection.vectors_by.as_deref() {
             self.indexing.leave_model(collection.key, old).await?;

@@ -1,7 +1,7 @@
 //! Hearing what changed, whoever changed it, and telling those who look at it.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -12,9 +12,12 @@ use hindcast_core::{
 
 use super::{
     COLLECTIONS_URI, HEALTH_URI, KnowledgeService, MODELS_URI, collections::shared_id, document_uri,
-    documents_uri, stats_uri, watch::Watching,
+    documents_uri, sharing::Uploading, stats_uri, watch::Watching,
 };
 use crate::Failure;
+
+/// How often a server that keeps vectors is asked whether it still has them.
+const LOOK_AT_SERVER_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the parts are asked how they do, for those who want to hear of a change.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
@@ -68,7 +71,8 @@ impl KnowledgeService {
                 tracing::error!(%failure, "the knowledge base is not followed any more");
             }
         };
-        tokio::join!(following, self.follow_health(), self.commit_now_and_then());
+        self.indexing.keeps_shared.store(true, Ordering::SeqCst);
+        tokio::join!(following, self.keep_shared_vectors(), self.follow_health(), self.commit_now_and_then());
     }
 
     /// Waits until there is something in the knowledge base; gives what has been told of it so far.
@@ -89,13 +93,14 @@ impl KnowledgeService {
     }
 
     async fn follow(self: &Arc<Self>, mut seen: Generation, mut usage: UsageSeen) -> Result<(), Failure> {
-        if let Err(failure) = self.indexing.catch_up().await {
+        if let Err(failure) = self.indexing.catch_up(Uploading::Never).await {
             tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
         }
         let (mut looking, mut counting) = (Failing::default(), Failing::default());
         loop {
             tokio::select! {
-                () = self.wrote.notified() => {}
+                () = self.wrote.notified() => self.indexing.written.notify_one(),
+                () = self.used.notified() => {}
                 () = self.store.await_news() => {}
             }
             // The store may be busy or away for long; it is looked at again.
@@ -104,7 +109,7 @@ impl KnowledgeService {
                 seen = newest;
                 self.watches_changed.notify_one();
                 self.settings_changed.notify_one();
-                if let Err(failure) = self.indexing.catch_up().await {
+                if let Err(failure) = self.indexing.catch_up(Uploading::Never).await {
                     tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
                 }
             }
@@ -197,6 +202,21 @@ impl KnowledgeService {
                 self.events.changed(&MODELS_URI.into());
             }
             tokio::time::sleep(PROBE_EVERY).await;
+        }
+    }
+
+    /// Keeps vectors on servers at the truth, apart from the rest: filling them in takes long, and a server may be away.
+    async fn keep_shared_vectors(&self) {
+        let mut uploading = Uploading::WhenNobodyDoes;
+        let mut failing = Failing::default();
+        loop {
+            let looked = self.indexing.look_at_shared(uploading).await;
+            failing.found(looked, "the vector store stays behind");
+            let written = tokio::time::timeout(LOOK_AT_SERVER_EVERY, self.indexing.written.notified()).await;
+            uploading = match written {
+                Ok(()) => Uploading::AtOnce,
+                Err(_) => Uploading::WhenNobodyDoes,
+            };
         }
     }
 

@@ -8,13 +8,14 @@ use std::{
 use hindcast_core::{
     Timestamp,
     identity::{Caller, Scope},
-    knowledge::{AnswerFigures, ChatModel, Collection, CollectionKey},
+    knowledge::{AnswerFigures, ChatModel, Collection, CollectionKey, IndexError},
 };
 use tokio::sync::watch;
 
 use super::{
     KnowledgeService, blocking,
     figures::{hours_before, month_before},
+    meaning::Standing,
 };
 use crate::Failure;
 
@@ -93,22 +94,33 @@ pub struct Health {
     pub database: ComponentHealth,
     /// The vectors.
     pub vectors: ComponentHealth,
+    /// The server that keeps the vectors; none where they are in the data folder.
+    pub vector_server: Option<&'static str>,
+    /// How many vectors that server has of how many, while it is filled in.
+    pub filling: Option<(u64, u64)>,
     /// The database server that keeps keys, limits and trail, where there is one.
     pub accounts: Option<ComponentHealth>,
     /// The model server.
     pub ollama: ComponentHealth,
     /// What its models take.
     pub model_bytes: u64,
-    /// Vector collections without metadata.
-    pub orphaned_collections: Vec<String>,
-    /// Collections whose chunks should have vectors and have none.
-    pub missing_collections: Vec<String>,
+    /// Where vectors and metadata differ; none where the vectors could not be asked.
+    pub synchronization: Option<Synchronization>,
     /// How answering went.
     pub answers: AnswerFigures,
     /// What the truth takes on disk.
     pub database_bytes: u64,
     /// What to do about it.
     pub recommendations: Vec<String>,
+}
+
+/// Where vectors and metadata differ.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Synchronization {
+    /// Vector collections without metadata.
+    pub orphaned: Vec<String>,
+    /// Collections whose chunks should have vectors and have none.
+    pub missing: Vec<String>,
 }
 
 const DATABASE_SLOW: Duration = Duration::from_secs(1);
@@ -137,8 +149,10 @@ impl KnowledgeService {
         );
         let (ollama, model_bytes) = ollama;
         let is_operator = caller.is_some_and(is_operator);
-        let (orphaned_collections, missing_collections) =
-            self.synchronization(&seen, is_operator).await.unwrap_or_default();
+        let synchronization = match vectors.status {
+            ComponentStatus::Offline => None,
+            _ => self.synchronization(&seen, is_operator).await.ok(),
+        };
         let answers = match caller {
             Some(caller) => {
                 let (month, day) = (month_before(now), hours_before(now, 24));
@@ -162,11 +176,15 @@ impl KnowledgeService {
             at: now,
             database,
             vectors,
+            vector_server: self.indexing.usual().vectors.server(),
+            filling: match self.indexing.usual().standing() {
+                Standing::Filling { done, total } => Some((done, total)),
+                Standing::Good | Standing::Away(_) => None,
+            },
             accounts,
             ollama,
             model_bytes,
-            orphaned_collections,
-            missing_collections,
+            synchronization,
             answers,
             database_bytes,
             recommendations: Vec::new(),
@@ -214,9 +232,9 @@ impl KnowledgeService {
                 if let Some(first) = anywhere.first_mut() {
                     *first = 1.0;
                 }
-                vectors.nearest(&anywhere, None, None, 1).map(|_| {
-                    vectors.collections().into_iter().filter(|held| keys.contains(held)).count() as u64
-                })
+                vectors.nearest(&anywhere, None, None, 1)?;
+                let held = vectors.collections()?;
+                Ok::<_, IndexError>(held.into_iter().filter(|held| keys.contains(held)).count() as u64)
             });
             work.await.ok().and_then(Result::ok)
         };
@@ -240,8 +258,9 @@ impl KnowledgeService {
         &self,
         seen: &[Collection],
         is_operator: bool,
-    ) -> Result<(Vec<String>, Vec<String>), Failure> {
-        let held: Vec<CollectionKey> = self.indexing.usual().vectors.collections();
+    ) -> Result<Synchronization, Failure> {
+        let vectors = self.indexing.usual().vectors.clone();
+        let held: Vec<CollectionKey> = blocking(move || vectors.collections()).await??;
         let mut orphaned = Vec::new();
         if is_operator {
             let known = self.store.collection_keys().await?;
@@ -254,7 +273,7 @@ impl KnowledgeService {
                 missing.push(collection.id.clone());
             }
         }
-        Ok((orphaned, missing))
+        Ok(Synchronization { orphaned, missing })
     }
 }
 
@@ -377,9 +396,16 @@ fn recommendations(health: &Health, ollama_is_expected: bool) -> Vec<String> {
     if answers.recent_errors > 10 {
         sentences.push(format!("Look into {} errors in the last 24 hours", answers.recent_errors));
     }
+    if let (Some(server), Some((done, total))) = (health.vector_server, health.filling) {
+        sentences.push(format!("{server} is being filled in: it has {done} of {total} vectors"));
+    }
+    let differs = |found: &Synchronization| !found.orphaned.is_empty() || !found.missing.is_empty();
+    if health.filling.is_none() && health.synchronization.as_ref().is_some_and(differs) {
+        sentences.push("Vectors and documents differ: run `hindcast knowledge reindex`".into());
+    }
     let parts = [
         ("The database", &health.database, true),
-        ("The vector store", &health.vectors, true),
+        (health.vector_server.unwrap_or("The vector store"), &health.vectors, true),
         ("Ollama", &health.ollama, ollama_is_expected),
     ];
     let accounts = health.accounts.iter().map(|accounts| ("PostgreSQL", accounts, true));

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 
 use hindcast_core::knowledge::{
@@ -10,18 +10,22 @@ use hindcast_core::knowledge::{
     LexicalWrite, Models, VectorEntry,
 };
 
-use super::{blocking, meaning::Meaning};
-use crate::Failure;
+use super::{
+    blocking,
+    meaning::Meaning,
+    sharing::{Trouble, Uploading},
+};
+use crate::{Failure, FailureKind};
 
 /// Chunks that go into an index at once.
-const BATCH: usize = 1000;
+pub(super) const BATCH: usize = 1000;
 
 /// Opens what finds words.
 pub type OpenLexical = Box<dyn Fn() -> Result<Arc<dyn LexicalWrite>, IndexError> + Send + Sync>;
 
 /// The two indexes, and how far they are.
 pub(super) struct Indexing {
-    store: Arc<dyn KnowledgeStore>,
+    pub(super) store: Arc<dyn KnowledgeStore>,
     open_lexical: OpenLexical,
     lexical: Mutex<Option<Arc<dyn LexicalWrite>>>,
     /// The model that collections have unless they choose another.
@@ -29,10 +33,14 @@ pub(super) struct Indexing {
     /// The others, by their names; opened when they are needed first.
     others: Mutex<BTreeMap<String, Arc<Meaning>>>,
     models: Option<Arc<dyn Models>>,
-    /// One catches up; the others wait for it.
+    /// One brings the indexes in the data folder to the truth; the others wait for it.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// What all of them have seen, in memory.
+    /// What all of those have seen, in memory.
     seen: Mutex<Option<Generation>>,
+    /// Whether somebody in this process keeps vectors on servers at the truth.
+    pub(super) keeps_shared: AtomicBool,
+    /// Notified when this process has written something, for whoever keeps those.
+    pub(super) written: tokio::sync::Notify,
 }
 
 impl Indexing {
@@ -51,6 +59,8 @@ impl Indexing {
             models,
             turn: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            keeps_shared: AtomicBool::new(false),
+            written: tokio::sync::Notify::new(),
         }
     }
 
@@ -80,7 +90,7 @@ impl Indexing {
     }
 
     /// All models that are open.
-    fn meanings(&self) -> Vec<Arc<Meaning>> {
+    pub(super) fn meanings(&self) -> Vec<Arc<Meaning>> {
         let mut all = vec![self.usual.clone()];
         all.extend(lock(&self.others).values().cloned());
         all
@@ -89,8 +99,14 @@ impl Indexing {
     /// Removes the vectors of a collection from the index of a model that it has no more.
     pub(super) async fn leave_model(&self, collection: CollectionKey, model: &str) -> Result<(), Failure> {
         let Some(meaning) = self.opened_meaning(model) else { return Ok(()) };
-        let _turn = self.turn.lock().await;
         let vectors = meaning.vectors.clone();
+        if meaning.is_shared() {
+            if let Err(error) = blocking(move || vectors.remove_collection(collection)).await? {
+                tracing::warn!(%error, "vectors of a model that a collection has no more stay until the next `reindex`");
+            }
+            return Ok(());
+        }
+        let _turn = self.turn.lock().await;
         blocking(move || vectors.remove_collection(collection)).await??;
         if let Some(seen) = meaning.seen() {
             meaning.note_seen(seen);
@@ -112,11 +128,24 @@ impl Indexing {
         get(&self.seen).is_some()
     }
 
-    /// Brings both indexes to where the truth is now. Cheap when they are there.
-    pub(super) async fn catch_up(&self) -> Result<(), Failure> {
+    /// Brings the indexes to where the truth is now. Cheap when they are there. That a server which keeps vectors is away is no
+    /// failure: the truth has what it lacks.
+    pub(super) async fn catch_up(&self, uploading: Uploading) -> Result<(), Failure> {
         let now = self.store.generation().await?;
         // Where nothing ever was, there is nothing to index.
-        if get(&self.seen) == Some(now) || now == Generation::default() {
+        if now == Generation::default() {
+            return Ok(());
+        }
+        self.catch_up_here(now).await?;
+        for meaning in self.shared_meanings() {
+            self.catch_up_shared(&meaning, now, uploading).await?;
+        }
+        Ok(())
+    }
+
+    /// The same for the indexes in the data folder.
+    async fn catch_up_here(&self, now: Generation) -> Result<(), Failure> {
+        if get(&self.seen) == Some(now) {
             return Ok(());
         }
         let _turn = self.turn.lock().await;
@@ -124,24 +153,35 @@ impl Indexing {
             return Ok(());
         }
         self.catch_up_lexical(now).await?;
-        for meaning in self.meanings() {
+        for meaning in self.own_meanings() {
             self.catch_up_vectors(&meaning, now).await?;
         }
         *lock(&self.seen) = Some(now);
         Ok(())
     }
 
+    /// The models whose vectors are in the data folder.
+    fn own_meanings(&self) -> impl Iterator<Item = Arc<Meaning>> {
+        self.meanings().into_iter().filter(|meaning| !meaning.is_shared())
+    }
+
     /// Compares everything with the truth, whatever the indexes say about themselves.
     pub(super) async fn compare_all(&self) -> Result<(), Failure> {
-        let _turn = self.turn.lock().await;
-        let now = self.store.generation().await?;
-        let changes = self.compare(None).await?;
-        self.apply_lexical(changes, now).await?;
-        for meaning in self.meanings() {
-            let changes = self.compare(Some(&meaning)).await?;
-            self.apply_vectors(&meaning, changes, now).await?;
+        {
+            let _turn = self.turn.lock().await;
+            let now = self.store.generation().await?;
+            let changes = self.compare(None).await?.changes;
+            self.apply_lexical(changes, now).await?;
+            for meaning in self.own_meanings() {
+                let changes = self.compare(Some(&meaning)).await?.changes;
+                self.apply_vectors(&meaning, changes).await?;
+                meaning.note_seen(now);
+            }
+            *lock(&self.seen) = Some(now);
         }
-        *lock(&self.seen) = Some(now);
+        for meaning in self.shared_meanings() {
+            self.fill(&meaning).await?;
+        }
         Ok(())
     }
 
@@ -156,7 +196,7 @@ impl Indexing {
         };
         let changes = match known {
             Some(changes) => changes,
-            None => self.compare(None).await?,
+            None => self.compare(None).await?.changes,
         };
         self.apply_lexical(changes, now).await
     }
@@ -198,8 +238,12 @@ impl Indexing {
     }
 
     async fn catch_up_vectors(&self, meaning: &Meaning, now: Generation) -> Result<(), Failure> {
-        let seen = meaning.seen();
+        let seen = match meaning.seen() {
+            Some(seen) => Some(seen),
+            None => meaning.vectors.generation()?,
+        };
         if seen == Some(now) {
+            meaning.note_committed(now);
             return Ok(());
         }
         let known = match seen {
@@ -208,45 +252,58 @@ impl Indexing {
         };
         let changes = match known {
             Some(changes) => changes,
-            None => self.compare(Some(meaning)).await?,
+            None => self.compare(Some(meaning)).await?.changes,
         };
-        self.apply_vectors(meaning, changes, now).await
+        self.apply_vectors(meaning, changes).await?;
+        meaning.note_seen(now);
+        Ok(())
     }
 
-    async fn apply_vectors(
+    async fn apply_vectors(&self, meaning: &Meaning, changes: ChunkChanges) -> Result<(), Trouble> {
+        let orphaned = self.orphaned(meaning.vectors.collections()?).await?;
+        self.remove_vectors(meaning, orphaned, &changes).await?;
+        for batch in changes.added.chunks(BATCH) {
+            let ids: Vec<_> = batch.iter().map(|(_, chunk)| *chunk).collect();
+            self.add_vectors(meaning, &ids).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes collections, and the chunks that went, from a model's vectors.
+    pub(super) async fn remove_vectors(
         &self,
         meaning: &Meaning,
-        changes: ChunkChanges,
-        now: Generation,
-    ) -> Result<(), Failure> {
-        let orphaned = self.orphaned(meaning.vectors.collections()).await?;
+        collections: Vec<CollectionKey>,
+        changes: &ChunkChanges,
+    ) -> Result<(), Trouble> {
         let vectors = meaning.vectors.clone();
         let removed = by_collection(&changes.removed);
         blocking(move || {
-            for collection in orphaned {
+            for collection in collections {
                 vectors.remove_collection(collection)?;
             }
             removed.iter().try_for_each(|(collection, chunks)| vectors.remove(*collection, chunks))
         })
         .await??;
-        for batch in changes.added.chunks(BATCH) {
-            let ids: Vec<_> = batch.iter().map(|(_, chunk)| *chunk).collect();
-            let found = self.store.vectors(meaning.embedder.model(), &ids).await?;
-            let vectors = meaning.vectors.clone();
-            blocking(move || {
-                let entries: Vec<_> = found
-                    .iter()
-                    .map(|(collection, chunk, numbers)| VectorEntry {
-                        chunk: *chunk,
-                        collection: *collection,
-                        vector: numbers,
-                    })
-                    .collect();
-                vectors.add(&entries)
-            })
-            .await??;
-        }
-        meaning.note_seen(now);
+        Ok(())
+    }
+
+    /// Puts the vectors that the truth has of these chunks into the index.
+    pub(super) async fn add_vectors(&self, meaning: &Meaning, chunks: &[ChunkId]) -> Result<(), Trouble> {
+        let found = self.store.vectors(meaning.embedder.model(), chunks).await?;
+        let vectors = meaning.vectors.clone();
+        blocking(move || {
+            let entries: Vec<_> = found
+                .iter()
+                .map(|(collection, chunk, numbers)| VectorEntry {
+                    chunk: *chunk,
+                    collection: *collection,
+                    vector: numbers,
+                })
+                .collect();
+            vectors.add(&entries)
+        })
+        .await??;
         Ok(())
     }
 
@@ -269,48 +326,73 @@ impl Indexing {
     }
 
     /// What separates an index from the truth: that of a model, or without one that of the words.
-    async fn compare(&self, meaning: Option<&Meaning>) -> Result<ChunkChanges, Failure> {
-        let mut changes = ChunkChanges::default();
+    pub(super) async fn compare(&self, meaning: Option<&Meaning>) -> Result<Comparison, Trouble> {
+        let mut comparison = Comparison::default();
+        let vectors = meaning.map(|meaning| meaning.vectors.clone());
+        let is_empty = blocking(move || vectors.map_or(Ok(false), |vectors| vectors.is_empty())).await??;
         for collection in self.store.collection_keys().await? {
-            let (truth, held) = self.both(meaning, collection).await?;
+            let truth = self.of_truth(meaning, collection).await?;
+            let held = if is_empty { BTreeSet::new() } else { self.of_index(meaning, collection).await? };
+            comparison.total += truth.len() as u64;
+            let changes = &mut comparison.changes;
             changes.added.extend(truth.difference(&held).map(|chunk| (collection, *chunk)));
             changes.removed.extend(held.difference(&truth).map(|chunk| (collection, *chunk)));
         }
-        Ok(changes)
+        Ok(comparison)
     }
 
-    async fn both(
+    async fn of_truth(
         &self,
         meaning: Option<&Meaning>,
         collection: CollectionKey,
-    ) -> Result<(BTreeSet<ChunkId>, BTreeSet<ChunkId>), Failure> {
+    ) -> Result<BTreeSet<ChunkId>, Trouble> {
         let truth = match meaning {
             None => self.store.chunk_ids(collection).await?,
             Some(meaning) => self.store.vector_ids(collection, meaning.embedder.model()).await?,
         };
+        Ok(truth.into_iter().collect())
+    }
+
+    async fn of_index(
+        &self,
+        meaning: Option<&Meaning>,
+        collection: CollectionKey,
+    ) -> Result<BTreeSet<ChunkId>, Trouble> {
         let (lexical, vectors) = (self.lexical()?, meaning.map(|meaning| meaning.vectors.clone()));
         let held = blocking(move || match vectors {
             None => lexical.contents(collection),
             Some(vectors) => vectors.contents(collection),
         })
         .await??;
-        Ok((truth.into_iter().collect(), held.into_iter().collect()))
+        Ok(held.into_iter().collect())
     }
 
     /// Chunks of a collection that are not found by meaning, and vectors of it that belong to no chunk.
     pub(super) async fn check(&self, collection: CollectionKey, model: &str) -> Result<Check, Failure> {
-        self.catch_up().await?;
+        self.catch_up(self.uploading_of_readers()).await?;
         let chunks: BTreeSet<_> = self.store.chunk_ids(collection).await?.into_iter().collect();
         let meaning = self.opened_meaning(model);
         let vectors = meaning.as_ref().unwrap_or(&self.usual).vectors.clone();
-        let index_bytes = vectors.stored_bytes(collection);
-        let held: BTreeSet<_> = blocking(move || vectors.contents(collection)).await??.into_iter().collect();
+        let (held, index_bytes) = blocking(move || {
+            Ok::<_, IndexError>((vectors.contents(collection)?, vectors.stored_bytes(collection)?))
+        })
+        .await??;
+        let held: BTreeSet<_> = held.into_iter().collect();
         Ok(Check {
             missing_vectors: chunks.difference(&held).count() as u64,
             orphaned_vectors: held.difference(&chunks).count() as u64,
             index_bytes,
         })
     }
+}
+
+/// What a comparison of an index with the truth showed.
+#[derive(Default)]
+pub(super) struct Comparison {
+    /// What the index has to take over.
+    pub(super) changes: ChunkChanges,
+    /// How many chunks or vectors the truth has.
+    pub(super) total: u64,
 }
 
 /// What a comparison of a collection with its vectors showed.
@@ -338,7 +420,18 @@ fn get<T: Copy>(value: &Mutex<T>) -> T {
 
 impl From<IndexError> for Failure {
     fn from(error: IndexError) -> Self {
-        Self::new(crate::FailureKind::Internal, error.to_string())
-            .hint("`hindcast knowledge reindex` makes the indexes again; nothing is lost with them")
+        let failure = |kind| Self::new(kind, error.to_string());
+        match error {
+            IndexError::Unreachable { .. } | IndexError::Lost { .. } => {
+                failure(FailureKind::StoreUnreachable)
+                    .hint("try again in a moment; nothing is lost meanwhile")
+            }
+            IndexError::Refused { .. } | IndexError::Mismatch { .. } => failure(FailureKind::Internal)
+                .hint("the server's log says why; its operator can run `hindcast doctor`"),
+            IndexError::Corrupt(_) | IndexError::Unavailable(_) | IndexError::Dimension { .. } => {
+                failure(FailureKind::Internal)
+                    .hint("`hindcast knowledge reindex` makes the indexes again; nothing is lost with them")
+            }
+        }
     }
 }

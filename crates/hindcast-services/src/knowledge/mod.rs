@@ -34,6 +34,7 @@ mod reading;
 mod search;
 mod selection;
 mod settings;
+mod sharing;
 mod sources;
 mod topics;
 mod vanishing;
@@ -61,7 +62,7 @@ pub use collections::CollectionView;
 pub use documents::ReadDocument;
 pub use extraction::{Extractor, answer_extraction};
 pub use figures::{Activity, CollectionStats};
-pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus};
+pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus, Synchronization};
 pub use hindcast_extract::Format;
 pub use indexing::OpenLexical;
 pub use ingests::IngestStatus;
@@ -81,6 +82,7 @@ use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
 use readers::Readers;
+use sharing::Uploading;
 
 /// How long a program that was told to stop waits for its indexes.
 const LONGEST_FINISH: Duration = Duration::from_secs(3);
@@ -152,6 +154,8 @@ pub struct KnowledgeService {
     health_wanted: Notify,
     /// Something was written here: whoever follows need not wait for its next look.
     wrote: Notify,
+    /// Something was searched or asked here, and the figures of it written down.
+    used: Notify,
     /// What is watched may be something else now.
     watches_changed: Notify,
     /// Something was written, maybe what is decided for a collection.
@@ -197,6 +201,7 @@ impl KnowledgeService {
             ollama_probe: OllamaProbe::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
+            used: Notify::new(),
             watches_changed: Notify::new(),
             settings_changed: Notify::new(),
             stopping: Stopping::default(),
@@ -219,7 +224,7 @@ impl KnowledgeService {
     pub async fn finish(&self) -> Result<(), Failure> {
         if !self.stopping.is_set() {
             self.ingests.end().await;
-            self.indexing.catch_up().await?;
+            self.indexing.catch_up(Uploading::AtOnce).await?;
             return self.indexing.commit().await;
         }
         let end = async {

@@ -17,7 +17,8 @@ use super::{
     hits::{Folding, with_staleness},
     intake::{embedded_text, lexical_only},
     invalid,
-    meaning::Meaning,
+    meaning::{Meaning, is_away, words_only},
+    sharing::Uploading,
 };
 use crate::Failure;
 
@@ -194,11 +195,9 @@ impl KnowledgeService {
         let meanings = self.meanings(request, collections, notices).await?;
         // A model that was opened just now has an index that is behind.
         self.catch_up_for_search().await?;
-        if request.mode == SearchMode::Hybrid {
-            notices.extend(without_vectors(&meanings, collections));
-        }
-        let Candidates { lexical, dense, is_foreign } =
+        let Candidates { lexical, dense, is_foreign, without_vectors } =
             self.candidates(request, meanings, within, only, notices).await?;
+        notices.extend(words_only_without(&without_vectors, collections));
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
         let found = self.store.found_chunks(&ids).await?;
         let mut found: HashMap<_, _> = found.into_iter().map(|found| (found.chunk, found)).collect();
@@ -217,7 +216,7 @@ impl KnowledgeService {
         if self.ingests.is_any_running() && self.indexing.has_caught_up() {
             return Ok(());
         }
-        self.indexing.catch_up().await
+        self.indexing.catch_up(self.indexing.uploading_of_readers()).await
     }
 
     /// The models of the collections, each with those it serves. What cannot be searched by meaning is said.
@@ -261,27 +260,39 @@ impl KnowledgeService {
     ) -> Result<Candidates, Failure> {
         let wanted = CANDIDATES.max(request.limit * 2);
         let (query, mode, among) = (request.query.clone(), request.mode, only.clone());
-        let by_meaning = blocking(move || nearest(&meanings, mode, &query, among.as_deref(), wanted));
+        notices.extend(meanings.iter().filter_map(|(meaning, _)| meaning.notice_of_filling()));
+        let is_followed = self.indexing.uploading_of_readers() == Uploading::Never;
+        let by_meaning = blocking(move || {
+            let away = meanings.iter().find_map(|(meaning, _)| meaning.away());
+            match away.filter(|_| is_followed) {
+                Some(error) => Ok(Err(error)),
+                None => nearest(&meanings, mode, &query, among.as_deref(), wanted),
+            }
+        });
         let (lexical, query) = (self.indexing.lexical()?, request.query.clone());
         let language = lexical.language_of(&query);
         let by_words = blocking(move || lexical.search(&query, Some(&within), only.as_deref(), wanted));
         let (by_meaning, by_words) = match mode {
             // Words help only where there is no model.
             SearchMode::Dense => match by_meaning.await? {
-                Ok(found) => (Ok(found), Ok(Vec::new())),
-                Err(error) => (Err(error), by_words.await?),
+                Ok(Ok(found)) => (Ok(Ok(found)), Ok(Vec::new())),
+                failed => (failed, by_words.await?),
             },
             SearchMode::Lexical | SearchMode::Hybrid => tokio::try_join!(by_meaning, by_words)?,
         };
-        let (dense, knows_languages) = match by_meaning {
+        let ByMeaning { chunks: dense, knows_languages, without_vectors } = match by_meaning {
+            Ok(Err(error)) if is_away(&error) => {
+                notices.push(words_only(&error));
+                ByMeaning::default()
+            }
             Ok(found) => found?,
             Err(error) => {
                 notices.push(lexical_only(&error));
-                (Vec::new(), false)
+                ByMeaning::default()
             }
         };
         let is_foreign = language != Language::English && !knows_languages;
-        Ok(Candidates { lexical: by_words?, dense, is_foreign })
+        Ok(Candidates { lexical: by_words?, dense, is_foreign, without_vectors })
     }
 
     /// Lets a cross-encoder read the best passages, where one is installed, and puts them in its order.
@@ -346,7 +357,7 @@ impl KnowledgeService {
             };
             self.store.record_query(query).await?;
         }
-        self.wrote.notify_one();
+        self.used.notify_one();
         Ok(())
     }
 }
@@ -357,54 +368,72 @@ struct Candidates {
     dense: Vec<ScoredChunk>,
     /// Whether the question is in a language that no model here knows.
     is_foreign: bool,
+    without_vectors: Vec<WithoutVectors>,
 }
 
-type Nearest = Result<(Vec<ScoredChunk>, bool), IndexError>;
+/// What the models found.
+#[derive(Default)]
+struct ByMeaning {
+    chunks: Vec<ScoredChunk>,
+    /// Whether one of them knows more than English.
+    knows_languages: bool,
+    without_vectors: Vec<WithoutVectors>,
+}
 
-/// What is nearest by all models, and whether one of them knows more than English.
+/// A model and the collections that it should find something in, where its index is empty.
+type WithoutVectors = (Arc<Meaning>, Vec<CollectionKey>);
+
+/// What is nearest by all models.
 fn nearest(
     meanings: &[(Arc<Meaning>, Vec<CollectionKey>)],
     mode: SearchMode,
     question: &str,
     only: Option<&ChunkSet>,
     limit: usize,
-) -> Result<Nearest, EmbedError> {
-    let (mut all, mut knows_languages) = (Vec::new(), false);
+) -> Result<Result<ByMeaning, IndexError>, EmbedError> {
+    let mut found = ByMeaning::default();
     for (meaning, within) in meanings {
         // The model need not be waited for where nothing could be found with it.
-        if mode == SearchMode::Hybrid && meaning.vectors.is_empty() {
+        let is_empty = match meaning.vectors.is_empty() {
+            Ok(is_empty) => is_empty,
+            Err(error) => return Ok(Err(error)),
+        };
+        if mode == SearchMode::Hybrid && is_empty {
+            found.without_vectors.push((meaning.clone(), within.clone()));
             continue;
         }
         match meaning.nearest(question, within, only, limit)? {
-            Ok(found) => all.extend(found),
+            Ok(nearest) => found.chunks.extend(nearest),
             Err(error) => return Ok(Err(error)),
         }
-        knows_languages |= meaning.embedder.is_multilingual();
+        found.knows_languages |= meaning.embedder.is_multilingual();
     }
-    all.sort_by(|one: &ScoredChunk, other| {
+    found.chunks.sort_by(|one: &ScoredChunk, other| {
         other.score.total_cmp(&one.score).then(one.chunk.cmp(&other.chunk))
     });
-    all.truncate(limit);
-    Ok(Ok((all, knows_languages)))
+    found.chunks.truncate(limit);
+    Ok(Ok(found))
 }
 
 /// Which models have no vectors of passages that could be found: these are found by their words only.
-fn without_vectors(
-    meanings: &[(Arc<Meaning>, Vec<CollectionKey>)],
+fn words_only_without(
+    without_vectors: &[WithoutVectors],
     collections: &[Collection],
 ) -> impl Iterator<Item = String> {
     let has_passages = |keys: &[CollectionKey]| {
         collections.iter().any(|collection| collection.chunks > 0 && keys.contains(&collection.key))
     };
-    meanings.iter().filter(move |(meaning, keys)| meaning.vectors.is_empty() && has_passages(keys)).map(
-        |(meaning, _)| {
-            format!(
-                "found by words only, not by meaning: no passage has a vector of the embedding model `{}` · hint: \
-                 `hindcast models pull` installs it, and `hindcast knowledge reindex` makes the vectors",
-                meaning.embedder.model()
-            )
-        },
-    )
+    // That a server lacks them for now is said otherwise.
+    let is_unsaid =
+        move |(meaning, keys): &&WithoutVectors| meaning.notice_of_filling().is_none() && has_passages(keys);
+    without_vectors.iter().filter(is_unsaid).map(|(meaning, _)| {
+        let place = meaning.vectors.server().map_or(String::new(), |server| format!(" in {server} yet"));
+        format!(
+            "found by words only, not by meaning: no passage has a vector of the embedding model `{}`{place} · hint: \
+             `hindcast models pull` installs it, and `hindcast knowledge reindex` makes the vectors",
+            meaning.embedder.model()
+        )
+    })
 }
 
 /// What a cross-encoder reads of a passage.

@@ -14,6 +14,7 @@ use hindcast_stores::{LexicalIndex, SqliteKnowledge, VectorIndex};
 use super::*;
 
 mod models;
+mod sharing;
 
 /// Counts what it is asked for.
 struct CountingEmbedder(std::sync::atomic::AtomicUsize);

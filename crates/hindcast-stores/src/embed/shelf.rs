@@ -11,7 +11,7 @@ use hindcast_core::knowledge::{EmbedError, Embedder, IndexError, Models, Reranke
 use sha2::{Digest, Sha256};
 
 use super::{CrossEncoder, SentenceEncoder};
-use crate::{VectorIndex, ollama::OllamaEmbedder};
+use crate::{Qdrant, VectorIndex, ollama::OllamaEmbedder};
 
 /// Stands before the name of a model that Ollama runs.
 const OLLAMA: &str = "ollama:";
@@ -20,6 +20,7 @@ const OLLAMA: &str = "ollama:";
 pub struct ModelShelf {
     models: PathBuf,
     indexes: PathBuf,
+    qdrant: Option<Qdrant>,
     idle_limit: Option<Duration>,
     ollama: Option<String>,
     reranker: Option<String>,
@@ -38,6 +39,7 @@ impl ModelShelf {
         Self {
             models: models.into(),
             indexes: indexes.into(),
+            qdrant: None,
             idle_limit,
             ollama: None,
             reranker: None,
@@ -49,6 +51,13 @@ impl ModelShelf {
     #[must_use]
     pub fn with_ollama(mut self, address: &str) -> Self {
         self.ollama = Some(address.into());
+        self
+    }
+
+    /// The same, with the vectors in Qdrant.
+    #[must_use]
+    pub fn with_qdrant(mut self, qdrant: Qdrant) -> Self {
+        self.qdrant = Some(qdrant);
         self
     }
 
@@ -83,6 +92,9 @@ impl Models for ModelShelf {
     }
 
     fn vectors(&self, embedder: &dyn Embedder) -> Result<Arc<dyn VectorWrite>, IndexError> {
+        if let Some(qdrant) = &self.qdrant {
+            return Ok(qdrant.vectors(embedder.model(), embedder.dimension()));
+        }
         // Names may have any characters; folders may not.
         let digest = hex::encode(&Sha256::digest(embedder.model())[..8]);
         let folder = self.indexes.join(format!("vectors-{digest}"));

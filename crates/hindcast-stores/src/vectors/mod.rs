@@ -265,12 +265,16 @@ impl VectorRead for VectorIndex {
         Ok(nearest)
     }
 
-    fn len(&self) -> usize {
-        self.reading().collections.values().flatten().map(Segment::len).sum()
+    fn len(&self) -> Result<usize, IndexError> {
+        Ok(self.reading().collections.values().flatten().map(Segment::len).sum())
     }
 
-    fn stored_bytes(&self, collection: CollectionKey) -> u64 {
-        self.reading().collections.get(&collection).into_iter().flatten().map(Segment::bytes).sum()
+    fn is_empty(&self) -> Result<bool, IndexError> {
+        Ok(self.reading().collections.values().flatten().all(|segment| segment.len() == 0))
+    }
+
+    fn stored_bytes(&self, collection: CollectionKey) -> Result<u64, IndexError> {
+        Ok(self.reading().collections.get(&collection).into_iter().flatten().map(Segment::bytes).sum())
     }
 }
 
@@ -308,13 +312,13 @@ impl VectorWrite for VectorIndex {
         Ok(())
     }
 
-    fn collections(&self) -> Vec<CollectionKey> {
+    fn collections(&self) -> Result<Vec<CollectionKey>, IndexError> {
         let vectors = self.reading();
         let filled = vectors
             .collections
             .iter()
             .filter(|(_, segments)| segments.iter().any(|segment| segment.len() > 0));
-        filled.map(|(&collection, _)| collection).collect()
+        Ok(filled.map(|(&collection, _)| collection).collect())
     }
 
     fn contents(&self, collection: CollectionKey) -> Result<Vec<ChunkId>, IndexError> {
@@ -326,8 +330,8 @@ impl VectorWrite for VectorIndex {
         Ok(contents.into_iter().collect())
     }
 
-    fn generation(&self) -> Option<Generation> {
-        self.reading().generation
+    fn generation(&self) -> Result<Option<Generation>, IndexError> {
+        Ok(self.reading().generation)
     }
 
     fn commit(&self, generation: Generation) -> Result<(), IndexError> {

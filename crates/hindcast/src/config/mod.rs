@@ -42,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) environment: Environment,
     /// Where keys, limits, audit trail and license are kept, when not in the data folder.
     pub(crate) store: Store,
+    /// Where vectors are kept, when not in the data folder.
+    pub(crate) vectors: Vectors,
     /// The HTTPS server of `hindcast serve`.
     pub(crate) server: Server,
     /// How many calls a key of each tier may make.
@@ -76,6 +78,21 @@ pub(crate) struct Store {
     /// trail, the knowledge base and the rest.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) connections: u32,
+}
+
+/// Where vectors are kept, when not in the data folder.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Vectors {
+    /// A Qdrant server that keeps the vectors of the knowledge base, such as `https://qdrant.example.org:6333`. Without it they are
+    /// kept in the data folder. See `docs/scaling.md`.
+    pub(crate) url: Option<String>,
+    /// A file whose first line is the API key for `vectors.url`.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// A file with the certificates (PEM) that Qdrant's must lead to, instead of those that the system trusts.
+    #[schemars(extend("format" = "path"))]
+    pub(crate) tls_ca: Option<PathBuf>,
 }
 
 /// The HTTPS server of `hindcast serve`.
@@ -379,6 +396,7 @@ impl Default for Config {
             data_dir: PathBuf::from("~/.local/share/hindcast"),
             environment: Environment::default(),
             store: Store::default(),
+            vectors: Vectors::default(),
             server: Server::default(),
             tiers: Tiers::default(),
             license: License::default(),

@@ -49,7 +49,7 @@ fn values(loaded: &Loaded) -> Vec<(String, Value)> {
     let config = serde_json::to_value(&loaded.config).unwrap_or_default();
     let value_at = |path: &str| path.split('.').fold(&config, |place, name| &place[name]).clone();
     let shown = |path: &str| match value_at(path) {
-        Value::String(url) if path == "store.url" => without_password(&url).into(),
+        Value::String(url) if path == "store.url" || path == "vectors.url" => without_password(&url).into(),
         value => value,
     };
     loaded.keys.iter().map(|key| (key.path.clone(), shown(&key.path))).collect()

@@ -8,6 +8,7 @@ use super::{error::Problem, load::Loaded, show::without_password};
 pub(super) fn problems(loaded: &Loaded) -> Vec<Problem> {
     let mut found = Vec::new();
     check_store(loaded, &mut found);
+    check_vectors(loaded, &mut found);
     check_transport(loaded, &mut found);
     check_texts(loaded, &mut found);
     check_policy(loaded, &mut found);
@@ -30,6 +31,33 @@ fn check_store(loaded: &Loaded, found: &mut Vec<Problem>) {
             found.push(problem(loaded, key, &path.display().to_string(), reason, remedy));
         }
     }
+}
+
+fn check_vectors(loaded: &Loaded, found: &mut Vec<Problem>) {
+    let vectors = &loaded.config.vectors;
+    if let Some(url) = vectors.url.as_ref().filter(|url| !is_web_server(url)) {
+        let remedy = "give scheme, host and port of Qdrant, such as `https://qdrant.example.org:6333`, and its key in `vectors.api_key_file`";
+        let reason = "it is not an address of Qdrant";
+        found.push(problem(loaded, "vectors.url", &without_password(url), reason, remedy));
+    }
+    for (key, path) in [("vectors.api_key_file", &vectors.api_key_file), ("vectors.tls_ca", &vectors.tls_ca)]
+    {
+        if let (Some(path), None) = (path, &vectors.url) {
+            let remedy = "set `vectors.url` as well, or leave it out";
+            let reason = "`vectors.url` is not set";
+            found.push(problem(loaded, key, &path.display().to_string(), reason, remedy));
+        }
+    }
+}
+
+/// Whether it is the address of a server without anything secret in it.
+fn is_web_server(url: &str) -> bool {
+    let host = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    host.is_some_and(|host| {
+        !host.is_empty()
+            && !host.starts_with('/')
+            && !host.contains(|letter: char| matches!(letter, '@' | '?' | '#') || letter.is_whitespace())
+    })
 }
 
 fn is_database(url: &str) -> bool {

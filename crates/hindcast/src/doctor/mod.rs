@@ -16,6 +16,7 @@ mod linux;
 mod port;
 mod recording;
 mod store;
+mod vectors;
 
 use std::{
     borrow::Cow,
@@ -38,6 +39,8 @@ pub(crate) struct DoctorInput {
     pub(crate) data_dir: PathBuf,
     /// Where keys, limits and audit trail are kept.
     pub(crate) store: crate::config::Store,
+    /// Where vectors are kept.
+    pub(crate) vectors: crate::config::Vectors,
     /// The address that `hindcast serve` would listen on.
     pub(crate) listen: SocketAddr,
     /// `$PATH`: where debuggers and small system programs are looked for.
@@ -94,6 +97,7 @@ pub(crate) fn run(input: &DoctorInput) -> Vec<Check> {
     checks.push(data_folder::check(&input.data_dir));
     checks.push(clock::check(input.now));
     checks.extend(store::check(&input.store));
+    checks.extend(vectors::check(&input.vectors));
     #[cfg(target_os = "linux")]
     checks.extend(adapters::checks(&input.profiles, &input.variables()));
     checks.push(dotnet::check(input));
@@ -167,6 +171,7 @@ impl DoctorInput {
         Self {
             data_dir: config.data_dir.clone(),
             store: config.store.clone(),
+            vectors: config.vectors.clone(),
             listen: config.server.listen,
             search_path: std::env::var_os("PATH"),
             now: jiff::Timestamp::now(),

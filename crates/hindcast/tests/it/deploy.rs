@@ -91,7 +91,8 @@ fn start(container: &Container, folder: &Path, database: &str) -> Server {
     assert_eq!(container.arguments, ["serve"]);
     let password = PathBuf::from(&container.environment["HINDCAST_STORE_PASSWORD_FILE"]);
     let data = Path::new(&container.environment["HINDCAST_DATA_DIR"]);
-    for needed in [&password, data, &data.join("audit.key")] {
+    let key = PathBuf::from(&container.environment["HINDCAST_VECTORS_API_KEY_FILE"]);
+    for needed in [&password, &key, data, &data.join("audit.key")] {
         assert!(container.mounts.iter().any(|mount| mount == needed), "{needed:?} is not mounted");
     }
     let shown = command().args(["config", "show"]).envs(&container.environment).output().unwrap();
@@ -103,6 +104,10 @@ fn start(container: &Container, folder: &Path, database: &str) -> Server {
     let mut environment = container.environment.clone();
     environment.insert("HINDCAST_STORE_URL".into(), database.into());
     environment.insert("HINDCAST_STORE_PASSWORD_FILE".into(), password.to_str().unwrap().into());
+    // Qdrant may be away when a server starts.
+    assert_eq!(container.environment["HINDCAST_VECTORS_URL"], "http://qdrant:6333");
+    environment.insert("HINDCAST_VECTORS_URL".into(), "http://127.0.0.1:1".into());
+    environment.insert("HINDCAST_VECTORS_API_KEY_FILE".into(), password.to_str().unwrap().into());
     let environment: Vec<_> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
     Server::launch(folder, &[], &environment, Stdio::inherit())
 }

@@ -27,6 +27,11 @@ pub(crate) fn try_hindcast(data: &Path, arguments: &[&str]) -> Output {
     command().args(arguments).arg("--data-dir").arg(data).output().unwrap()
 }
 
+/// The Qdrant that all tests keep their vectors in: set `HINDCAST_TEST_VECTORS` to its address to try everything with it.
+pub(crate) fn vectors_url() -> Option<String> {
+    std::env::var("HINDCAST_TEST_VECTORS").ok()
+}
+
 /// The binary, cut off from the configuration of whoever runs the tests.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(HINDCAST);
@@ -36,6 +41,9 @@ pub(crate) fn command() -> Command {
     command.env("XDG_CONFIG_HOME", "/proc/nonexistent").stdin(Stdio::null());
     // Tests that want the embedding model say where it is.
     command.env("HINDCAST_KNOWLEDGE_FETCH_MODEL", "false");
+    if let Some(url) = vectors_url() {
+        command.env("HINDCAST_VECTORS_URL", url);
+    }
     command
 }
 

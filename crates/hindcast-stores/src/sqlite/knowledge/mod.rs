@@ -54,6 +54,13 @@ impl SqliteKnowledge {
         Self { path: path.into(), connections: Arc::default() }
     }
 
+    /// Hexadecimal digits that name this truth and no other, for as long as it exists. Makes the file if it is not there. Blocks.
+    pub fn name(&self) -> Result<String, StoreError> {
+        let connections = self.connections()?;
+        let reader = lock(&connections.reader);
+        reader.query_row("SELECT name FROM identity", [], |row| row.get(0)).map_err(unavailable)
+    }
+
     fn connections(&self) -> Result<Connections, StoreError> {
         let mut connections = lock(&self.connections);
         if let Some(connections) = &*connections {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-pub(super) const MIGRATIONS: [&str; 6] = [
+pub(super) const MIGRATIONS: [&str; 7] = [
     "
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
@@ -235,6 +235,14 @@ pub(super) const MIGRATIONS: [&str; 6] = [
     UPDATE collections SET vectors_by =
         (SELECT vectors.model FROM chunks JOIN vectors ON vectors.chunk = chunks.id
          WHERE chunks.collection = collections.key LIMIT 1);
+",
+    "
+    -- Tells this truth from others whose vectors are on the same server.
+    CREATE TABLE identity (
+        only  INTEGER PRIMARY KEY CHECK (only = 1),
+        name  TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO identity VALUES (1, lower(hex(randomblob(16))));
 ",
 ];
 

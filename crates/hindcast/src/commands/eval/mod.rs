@@ -60,6 +60,11 @@ pub(super) async fn run(config: &Config, options: &EvaluateKnowledge) -> Result<
     let measured = Measured { quality, ingest, search: begin.elapsed() };
     drop(service);
     drop(indexes);
+    let vectors = wiring::qdrant(&config.vectors, || Ok(wiring::knowledge_store(&config, &data)?.name()?))?;
+    if let Some(vectors) = vectors {
+        // What was measured is not needed any more.
+        tokio::task::spawn_blocking(move || vectors.remove_all()).await??;
+    }
     report(options, &set, &measured)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ mod finding;
 mod meaning;
 mod ollama;
 mod ownership;
+mod qdrant;
 mod questions;
 mod seeded;
 mod settings;
@@ -43,7 +44,12 @@ impl Client {
 
     /// Another client of the same data folder, with a process of its own.
     pub(crate) fn beside(&self) -> Self {
-        Self::over(self.local.folder.clone(), &[])
+        self.beside_with(&[])
+    }
+
+    /// The same, with variables of the environment.
+    pub(crate) fn beside_with(&self, environment: &[(&str, &str)]) -> Self {
+        Self::over(self.local.folder.clone(), environment)
     }
 
     /// Kills the process without warning; the data stays as long as another client has it.

@@ -214,6 +214,7 @@ fn left_by_an_older_version(folders: &Folders) -> Data {
              ALTER TABLE collections DROP COLUMN passage_bytes;
              ALTER TABLE collections DROP COLUMN vectors_by;
              DROP TABLE tags;
+             DROP TABLE identity;
              DROP INDEX chunk_hash;
              PRAGMA user_version = 1;",
         )
