@@ -6,6 +6,7 @@ mod hunt;
 mod losses;
 mod sift;
 mod survey;
+mod track;
 mod travel;
 mod trials;
 
@@ -34,6 +35,7 @@ use crate::{
 pub(crate) use self::{
     hunt::{Claims, Found, Judge, Quarry, SignalSet},
     survey::{Sight, Sights, Surveyed, Surveyor, Wish},
+    track::Tracked,
 };
 
 /// The program, now or then.

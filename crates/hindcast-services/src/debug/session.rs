@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicI64, AtomicU64, Ordering},
         mpsc::Sender,
     },
@@ -22,6 +22,7 @@ use tokio::{
 use super::{
     OUTPUT_KEPT,
     bell::Bell,
+    compare::Comparing,
     failures,
     secrets::Mask,
     source::AllowedSources,
@@ -85,6 +86,8 @@ pub struct Session {
     pub(super) is_confined: bool,
     /// When somebody last asked for it, in milliseconds since 1970.
     pub(super) asked_for: AtomicI64,
+    /// The last comparison with another session.
+    pub(super) comparing: Mutex<Option<Comparing>>,
 }
 
 impl Session {
