@@ -232,17 +232,29 @@ impl Session {
             let until = way.until.clone();
             self.land(&until)?;
             let moment = Moment(until.to_string());
-            return Ok(WayPass { at: moment.clone(), moment, location: self.place_now(), next: None });
+            return Ok(WayPass { at: moment.clone(), moment, location: self.statement_now(), next: None });
         };
         self.land(&at)?;
         // Somebody will go to both: they stay.
         let at = self.process.position()?.unwrap_or(at);
-        let next = Some(self.place_now());
+        let next = Some(self.statement_now());
         let before = self.before(&at)?.unwrap_or_else(|| at.clone());
         self.land(&before)?;
         let before = self.process.position()?.unwrap_or(before);
         let moment = Moment(before.to_string());
-        Ok(WayPass { moment, location: self.place_now(), next, at: Moment(at.to_string()) })
+        Ok(WayPass { moment, location: self.statement_now(), next, at: Moment(at.to_string()) })
+    }
+
+    /// The innermost statement of the program's own. Instructions of no line are counted to the line before.
+    fn statement_now(&self) -> Location {
+        let mut location = self.place_now();
+        if location.line.is_none()
+            && let Ok(registers) = self.process.registers(self.process.acting())
+            && let Some(row) = self.visible_line(registers.pc())
+        {
+            location.line = Some(row.line);
+        }
+        location
     }
 
     /// The variables of the innermost function of the program's own, and expressions, where they are numbers.

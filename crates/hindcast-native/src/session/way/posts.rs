@@ -58,7 +58,12 @@ impl Session {
                 FlowControl::ConditionalBranch => {
                     let target = (instruction.op0_kind() == OpKind::NearBranch64)
                         .then(|| instruction.near_branch_target());
-                    into.extend([Some(next), target].into_iter().flatten().filter(|way| range.contains(way)));
+                    let ways = [Some(next), target].into_iter().flatten();
+                    let ways: Vec<_> = ways.filter(|way| range.contains(way)).collect();
+                    let returns = |way: &&u64| returns_at_once(&code, range.start, **way);
+                    // The other way tells which one was gone, and there is no room for a jump here.
+                    let has_other = ways.iter().any(|way| !returns(&way));
+                    into.extend(ways.iter().filter(|way| !has_other || !returns(way)));
                 }
                 FlowControl::IndirectBranch => {
                     has_table = true;
@@ -73,6 +78,23 @@ impl Session {
             into.extend(behind_jumps.into_iter().filter(|way| range.contains(way)));
         }
     }
+}
+
+/// Whether there are only a few bytes from an address to the end of a function.
+fn returns_at_once(code: &[u8], start: u64, address: u64) -> bool {
+    const FEW: usize = 5;
+    let rest =
+        usize::try_from(address - start).ok().and_then(|offset| code.get(offset..)).unwrap_or_default();
+    let mut length = 0;
+    for instruction in Decoder::with_ip(64, rest, address, DecoderOptions::NONE) {
+        length += instruction.len();
+        match instruction.flow_control() {
+            FlowControl::Return => return length < FEW,
+            FlowControl::Next if length < FEW => {}
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Spread, so that sums over different posts differ.
