@@ -229,10 +229,8 @@ const scenarios = {
       assert.deepEqual(tools.map((tool) => tool.name).sort(), TOOLS);
       const validator = new AjvJsonSchemaValidator();
       for (const tool of tools) {
-        assert.ok(tool.title && tool.description && tool.annotations, tool.name);
+        assert.ok(tool.description && tool.annotations, tool.name);
         validator.getValidator(tool.inputSchema);
-        // A search has data only where it is asked for, so it promises none.
-        if (tool.name !== "knowledge/search") validator.getValidator(tool.outputSchema);
       }
       const attach = tools.find((tool) => tool.name === "debugger/attach");
       assert.equal(attach.inputSchema.properties.pid.type, "integer");
@@ -257,14 +255,9 @@ const scenarios = {
 
   call_tool: () =>
     connected(async (client) => {
-      // After a listing the SDK itself refuses content that does not fit the tool's schema.
-      const { tools } = await client.listTools();
       const result = await licenseInfo(client);
       assert.ok(!result.isError);
       assert.match(result.content[0].text, /^License: Community\n/);
-      const schema = tools.find((tool) => tool.name === "debugger/license_info").outputSchema;
-      const verdict = new AjvJsonSchemaValidator().getValidator(schema)(result.structuredContent);
-      assert.ok(verdict.valid, verdict.errorMessage);
       assert.ok(result.structuredContent.features.includes("debugging"));
       return result.structuredContent;
     }),

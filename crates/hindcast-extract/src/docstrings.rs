@@ -1,8 +1,8 @@
 //! What Python modules say about themselves: the docstrings of modules, classes and functions, read from the source.
 
-use tree_sitter::{Node, Parser};
+use tree_sitter::Node;
 
-use crate::{ExtractError, Extracted, outline::Outline};
+use crate::{ExtractError, Extracted, outline::Outline, syntax};
 
 /// Deeper than people write.
 const DEEPEST: usize = 20;
@@ -11,11 +11,7 @@ const DEEPEST: usize = 20;
 const LONGEST_SIGNATURE: usize = 200;
 
 pub(crate) fn extract(text: &str) -> Result<Extracted, ExtractError> {
-    let mut parser = Parser::new();
-    let tree = parser
-        .set_language(&tree_sitter_python::LANGUAGE.into())
-        .ok()
-        .and_then(|()| parser.parse(text, None));
+    let tree = syntax::parse(text, &tree_sitter_python::LANGUAGE.into());
     let tree = tree.ok_or(ExtractError::Broken { format: "Python", reason: "it cannot be parsed".into() })?;
     let mut reader = Reader { text, outline: Outline::default(), has_any: false };
     reader.docstring(tree.root_node());
@@ -167,6 +163,7 @@ def undocumented():
         let extracted = extract(SOURCE).unwrap();
         let text = extracted.text.clone().unwrap();
         let said: Vec<_> = chunk(Format::Docstrings, &text, &extracted)
+            .unwrap()
             .into_iter()
             .map(|chunk| (chunk.headings.join(" › "), text[chunk.range].to_owned(), chunk.lines.0))
             .collect();

@@ -82,8 +82,16 @@ pub enum Format {
 
 /// Formats by the end of a file's name and by MIME type; the first MIME type of a format is the one it is served as.
 const FORMATS: &[(Format, &[&str], &[&str])] = &[
-    (Format::Markdown, &["md", "markdown", "mdown", "mkd"], &["text/markdown", "text/x-markdown"]),
-    (Format::Text, &["txt", "text", "log"], &["text/plain"]),
+    (
+        Format::Markdown,
+        &["md", "markdown", "mdown", "mkd", "mdx", "rmd", "qmd"],
+        &["text/markdown", "text/x-markdown"],
+    ),
+    (
+        Format::Text,
+        &["txt", "text", "log", "srt", "vtt", "ini", "cfg", "conf", "properties", "bib", "diff", "patch"],
+        &["text/plain"],
+    ),
     (Format::Rst, &["rst"], &["text/x-rst"]),
     (Format::AsciiDoc, &["adoc", "asciidoc"], &["text/asciidoc"]),
     (Format::Org, &["org"], &["text/x-org"]),
@@ -210,6 +218,13 @@ impl Format {
     pub fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let name = name.strip_suffix(".gz").unwrap_or(&name);
+        // `app.log.1` is an older `app.log`, no page of the manual.
+        let name = name
+            .rsplit_once('.')
+            .filter(|(log, age)| {
+                log.ends_with(".log") && !age.is_empty() && age.bytes().all(|byte| byte.is_ascii_digit())
+            })
+            .map_or(name, |(log, _)| log);
         let known = NAMES.iter().find(|(_, names)| names.contains(&name)).map(|(format, _)| *format);
         let of_end = || Self::of_extension(name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())?.1);
         // `Dockerfile.test`, `README.linux`
@@ -236,6 +251,11 @@ impl Format {
                 | Self::Docstrings
                 | Self::Rustdoc
         )
+    }
+
+    /// Whether more than lines and Markdown are read in it: a document made to hurt may then take all time, memory or stack.
+    pub fn needs_parser(self) -> bool {
+        self.is_converted() || self.is_code()
     }
 
     /// What a file turns out to be whose name says that it is this.
@@ -327,12 +347,24 @@ mod tests {
             ("Dockerfile.test", Some(Format::Code(Language::Dockerfile))),
             ("CMakeLists.txt", Some(Format::Code(Language::CMake))),
             ("ls.1.gz", Some(Format::Man)),
+            ("app.log.1", Some(Format::Text)),
+            ("app.log.12.gz", Some(Format::Text)),
+            ("resolv.conf.5", Some(Format::Man)),
+            ("film.srt", Some(Format::Text)),
+            ("page.mdx", Some(Format::Markdown)),
             ("Notes.MD", Some(Format::Markdown)),
             (".bashrc", None),
             ("program.exe", None),
             ("picture.tar.gz", None),
         ] {
             assert_eq!(Format::of_name(name), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_format_is_known_by_its_own_name() {
+        for (format, ..) in FORMATS {
+            assert_eq!(Format::of_extension(format.name()), Some(*format));
         }
     }
 

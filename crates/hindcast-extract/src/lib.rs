@@ -26,6 +26,7 @@ mod pdf;
 mod plain;
 mod rustdoc;
 mod summary;
+mod syntax;
 mod table;
 mod written_in;
 
@@ -38,7 +39,7 @@ pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
 /// are read again when they are added.
-pub const READER: u32 = 2;
+pub const READER: u32 = 3;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +75,9 @@ pub enum ExtractError {
     /// Unpacked it would be too large.
     #[error("unpacked it is larger than {0} bytes, which a document of its size should not be")]
     TooLarge(u64),
+    /// Its sections are so many that what leads to them would be far larger than what they say.
+    #[error("it has more headings than can be kept with its passages · hint: divide it into several files")]
+    TooManyHeadings,
 }
 
 /// What a document says.

@@ -56,7 +56,7 @@ mod tests {
             text += &format!("\"bird {number};\nsecond line\";{number}\n");
         }
         let extracted = Extracted { blocks: blocks(Format::Csv, &text), ..Extracted::default() };
-        let chunks = chunk(Format::Csv, &text, &extracted);
+        let chunks = chunk(Format::Csv, &text, &extracted).unwrap();
         assert!(chunks.len() > 3);
         assert!(chunks.iter().all(|chunk| chunk.headings == ["name | size"]), "{chunks:?}");
         assert!(chunks.iter().skip(1).all(|chunk| text[chunk.range.clone()].starts_with("\"bird")));

@@ -95,6 +95,9 @@ pub(crate) struct DocumentJson {
     created_at: String,
     last_updated: String,
     uri: String,
+    /// The file it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
 }
 
 impl DocumentJson {
@@ -108,6 +111,7 @@ impl DocumentJson {
             mime_type: document.mime_type,
             created_at: time(document.created_at),
             last_updated: time(document.updated_at),
+            path: document.source.map(|source| source.path),
         }
     }
 }

@@ -72,8 +72,9 @@ fn fields(page: &mut String, heading: &str, schema: &serde_json::Map<String, Val
         let needed = if required.iter().any(|required| *required == name) { "yes" } else { "no" };
         // Said once here rather than in every schema.
         let usual = if name == "session_id" { "The debug session; the current one where absent" } else { "" };
-        let description =
-            field.get("description").and_then(Value::as_str).unwrap_or(usual).replace('\n', " ");
+        let description = field.get("description").and_then(Value::as_str).unwrap_or(usual);
+        // The first paragraph is for `tools/list`.
+        let description = description.rsplit("\n\n").next().unwrap_or_default().replace('\n', " ");
         let default = default.map(|default| format!(" (default `{default}`)")).unwrap_or_default();
         let _ = writeln!(page, "| `{name}` | {kind} | {needed} | {description}{default} |");
     }

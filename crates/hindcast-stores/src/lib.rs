@@ -1,7 +1,9 @@
 //! Stores behind the seams of `hindcast-core`.
 
 mod embed;
+mod grants;
 mod instants;
+mod knowledge_transfer;
 mod lexical;
 mod ollama;
 mod openai;
@@ -16,11 +18,14 @@ pub use embed::{
     CrossEncoder, MINI_LM, ModelShelf, ModelSource, OFFERED, OfferedModel, PullError, Pulled,
     SentenceEncoder, pull_model, pull_named,
 };
+pub use knowledge_transfer::{
+    Cell, Cells, Counters, Kind, MovableKnowledge, MovedKnowledge, Standing, Table, transfer_knowledge,
+};
 pub use lexical::LexicalIndex;
 pub use ollama::{Ollama, OllamaEmbedder};
 pub use openai::OpenAi;
-pub use postgres::{PostgresFound, PostgresSettings, PostgresStore, PostgresTally};
-pub use sqlite::{MovedCollection, SqliteKnowledge, SqliteStore};
+pub use postgres::{PostgresFound, PostgresKnowledge, PostgresSettings, PostgresStore, StoreTally};
+pub use sqlite::{KnowledgeFile, MovedCollection, SqliteKnowledge, SqliteStore};
 pub use transfer::{KeyCount, MovableStore, Moved, TransferError, transfer};
 pub use vectors::VectorIndex;
 pub use web::WebClient;

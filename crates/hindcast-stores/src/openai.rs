@@ -23,6 +23,25 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(180);
 /// A line of a stream has a few words; this is no line.
 const LONGEST_LINE: usize = 1 << 20;
 
+/// A refusal says a sentence or two.
+pub(crate) const LONGEST_REFUSAL: usize = 64 << 10;
+
+/// Names of thousands of models.
+pub(crate) const LONGEST_LIST: usize = 8 << 20;
+
+/// The body of an answer, which must not be longer than so many bytes.
+pub(crate) async fn bounded(answer: Response, most: usize) -> Result<Vec<u8>, ChatError> {
+    let mut stream = answer.bytes_stream();
+    let mut body = Vec::new();
+    while let Some(bytes) = stream.next().await {
+        body.extend(bytes.map_err(|error| ChatError::BrokeOff(error.to_string()))?);
+        if body.len() > most {
+            return Err(ChatError::BrokeOff(format!("it is longer than {most} bytes")));
+        }
+    }
+    Ok(body)
+}
+
 /// A server with an address that ends in `/v1`.
 pub struct OpenAi {
     client: OnceLock<Client>,
@@ -132,8 +151,9 @@ impl OpenAi {
         if status.is_success() {
             return Ok(answer);
         }
-        let text = answer.text().await.unwrap_or_default();
-        let said = serde_json::from_str::<serde_json::Value>(&text).ok();
+        let body = tokio::time::timeout(limit, bounded(answer, LONGEST_REFUSAL));
+        let body = body.await.map_err(|_| self.timed_out(limit))?.unwrap_or_default();
+        let said = serde_json::from_slice::<serde_json::Value>(&body).ok();
         let said =
             said.as_ref().and_then(|said| said["error"]["message"].as_str().or(said["error"].as_str()));
         Err(ChatError::Refused(said.map_or_else(|| format!("status {status}"), str::to_owned)))
@@ -148,9 +168,8 @@ impl ChatModel for OpenAi {
 
     async fn models(&self) -> Result<Vec<InstalledModel>, ChatError> {
         let answer = self.send(self.client()?.get(self.url("models")?), LIST_LIMIT).await?;
-        let bytes = tokio::time::timeout(LIST_LIMIT, answer.bytes()).await;
-        let bytes = bytes.map_err(|_| self.timed_out(LIST_LIMIT))?;
-        let bytes = bytes.map_err(|error| ChatError::BrokeOff(error.to_string()))?;
+        let bytes = tokio::time::timeout(LIST_LIMIT, bounded(answer, LONGEST_LIST)).await;
+        let bytes = bytes.map_err(|_| self.timed_out(LIST_LIMIT))??;
         let list: ModelList = serde_json::from_slice(&bytes)
             .map_err(|error| ChatError::Refused(format!("its answer is no list of models: {error}")))?;
         let model = |listed: ListedModel| InstalledModel {
@@ -289,6 +308,29 @@ mod tests {
         let (reply, _) =
             ask("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"Be\"}}]}\n").await;
         assert!(matches!(reply, Err(ChatError::BrokeOff(_))), "{reply:?}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_not_read_to_its_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/v1", listener.local_addr().unwrap());
+        let writer = std::thread::spawn(move || {
+            for head in ["HTTP/1.1 500 No\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"] {
+                let (mut socket, _) = listener.accept().unwrap();
+                let mut asked = BufReader::new(socket.try_clone().unwrap());
+                while asked.read_line(&mut String::new()).unwrap() > 2 {}
+                socket.write_all(head.as_bytes()).unwrap();
+                let part = vec![b' '; 1 << 16];
+                // Until the other end has had enough; a gigabyte is far beyond every limit.
+                let sent = (0..1 << 14).take_while(|_| socket.write_all(&part).is_ok()).count();
+                assert!(sent < 1 << 14, "all of it was read");
+            }
+        });
+        let server = OpenAi::at(&address, None).unwrap();
+        assert!(matches!(server.models().await, Err(ChatError::Refused(said)) if said.contains("500")));
+        assert!(matches!(server.models().await, Err(ChatError::BrokeOff(said)) if said.contains("longer")));
+        // The connection is closed by a task that must be able to run meanwhile.
+        tokio::task::spawn_blocking(move || writer.join().unwrap()).await.unwrap();
     }
 
     #[tokio::test]

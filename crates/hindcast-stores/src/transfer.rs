@@ -1,6 +1,6 @@
 //! Moving keys, counts and the audit trail from one store to another, row by row.
 //!
-//! Rows go first, then keys, then the license, and the sealed head last. No server starts on rows without a head, so none starts
+//! Rows go first, then keys, then what else is moved (the knowledge base, the license), and the sealed head last. No server starts on rows without a head, so none starts
 //! on half a store. A move that was interrupted continues behind the last row that arrived.
 
 use async_trait::async_trait;
@@ -26,6 +26,9 @@ pub enum TransferError {
         "the target has {0} · hint: move to an empty store, or go on with the one that was copied before"
     )]
     Occupied(String),
+    /// The source was filled in part by a move that did not end.
+    #[error("the source itself was filled in part · hint: finish the move there first")]
+    HalfMoved,
     /// The source changed in every round.
     #[error("servers still write to the source · hint: stop them, then run the same command again")]
     StillWritten,
@@ -78,13 +81,13 @@ pub struct Moved {
     pub rows_there: u64,
 }
 
-/// Copies all of `from` to `to`, and compares. Awaits `license` before the target becomes usable. `tell` hears how many rows of how
+/// Copies all of `from` to `to`, and compares. Awaits `rest`, what else is moved, before the target becomes usable. `tell` hears how many rows of how
 /// many are there. Both must be sealed with `key`. What it reports as moved is durable.
 pub async fn transfer(
     from: &dyn MovableStore,
     to: &dyn MovableStore,
     key: &AuditKey,
-    license: impl Future<Output = Result<(), StoreError>> + Send,
+    rest: impl Future<Output = Result<(), TransferError>> + Send,
     tell: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Moved, TransferError> {
     from.settle_audit().await?;
@@ -100,7 +103,7 @@ pub async fn transfer(
         // Read both again: neither has changed meanwhile, and all keys arrived as they are.
         let now = head_of(from, key).await?;
         if now == head && put_keys(from, to).await? == 0 {
-            license.await?;
+            rest.await?;
             to.put_head(head).await?;
             let keys = from.list_keys().await?.len() as u64;
             return Ok(Moved { keys, rows: end.seq, rows_there: begin.seq });

@@ -28,6 +28,11 @@ pub trait Memory {
     fn is_in_pages(&self) -> bool {
         false
     }
+
+    /// Whether somebody notes what is read: then nothing more is to be read than is needed.
+    fn is_noted(&self) -> bool {
+        false
+    }
 }
 
 const PAGE: u64 = 4096;

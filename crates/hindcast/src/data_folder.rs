@@ -16,7 +16,7 @@ use nix::sys::stat::{Mode, umask};
 
 /// All that hindcast keeps in its data folder, but for the workspaces.
 #[cfg(unix)]
-const OURS: [&str; 15] = [
+const OURS: [&str; 16] = [
     "audit.key",
     "first.key",
     "hindcast.db",
@@ -28,6 +28,7 @@ const OURS: [&str; 15] = [
     "knowledge.db-shm",
     "knowledge.db-wal",
     "license.json",
+    "machine.name",
     "models",
     "serve.lock",
     "tls",
@@ -121,9 +122,33 @@ impl DataFolder {
         path
     }
 
+    /// The name by which a shared knowledge base knows the machine whose files are read, made the first time: the host's name, for
+    /// people, and a number that no other data folder has.
+    pub(crate) fn machine_name(&self) -> Result<String> {
+        let path = self.0.join("machine.name");
+        let named = match fs::read_to_string(&path) {
+            Ok(name) => Ok(name.trim().to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => new_machine_name(&path),
+            Err(error) => Err(error),
+        };
+        let name = named.with_context(|| format!("cannot read or make `{}`", path.display()))?;
+        if name.is_empty() {
+            bail!("`{}` is empty · hint: restore it, or remove it to get a new name", path.display());
+        }
+        Ok(name)
+    }
+
     /// What is derived from it.
     pub(crate) fn indexes(&self) -> PathBuf {
         self.0.join("indexes")
+    }
+
+    /// Removes what is derived from the knowledge base that was in the folder before.
+    pub(crate) fn remove_kept_indexes(&self) -> io::Result<()> {
+        match fs::remove_dir_all(self.indexes().join("kept")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Where models are kept.
@@ -200,6 +225,32 @@ impl DataFolder {
             Err(error) => Err(error).context("cannot read the audit key"),
         }
     }
+}
+
+/// If another process was faster, its name is the one.
+fn new_machine_name(path: &Path) -> io::Result<String> {
+    let mut number = [0; 8];
+    getrandom::fill(&mut number).map_err(io::Error::other)?;
+    let name = format!("{}-{:016x}", host_name(), u64::from_be_bytes(number));
+    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    let mut file = private().create_new(true).open(&beside)?;
+    file.write_all(name.as_bytes())?;
+    file.sync_all()?;
+    // A link, not a rename: it fails when the name is taken.
+    let linked = fs::hard_link(&beside, path);
+    fs::remove_file(&beside)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => fs::read_to_string(path).map(|name| name.trim().to_owned()),
+    }
+}
+
+fn host_name() -> String {
+    #[cfg(unix)]
+    if let Ok(name) = nix::unistd::gethostname() {
+        return name.to_string_lossy().into_owned();
+    }
+    "host".into()
 }
 
 /// Opens files for writing that, when they are made, only their owner can read.

@@ -46,7 +46,7 @@ pub(crate) struct Everywhere {
     /// Folder for keys, audit trail and everything else that is kept
     #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// PostgreSQL database for keys, limits, audit trail and license, which several servers may share (default: the data folder)
+    /// PostgreSQL database for keys, limits, audit trail, license and knowledge base, which several servers may share (default: the data folder)
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store_url: Option<String>,
 }
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// Show, install and issue licenses
     #[command(subcommand)]
     License(License),
-    /// Show and move where keys, limits and audit trail are kept
+    /// Show and move where keys, limits, audit trail and knowledge base are kept
     #[command(subcommand)]
     Store(Store),
     /// Query and validate XML documents

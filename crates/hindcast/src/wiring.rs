@@ -11,7 +11,7 @@ use hindcast_core::{
     Timestamp,
     debug::{ConfinementLimits, DebugEngine, Layer, SYSTEM_FOLDERS},
     identity,
-    knowledge::{ChatModel, Embedder, Web},
+    knowledge::{ChatModel, Embedder, KnowledgeStore, Web},
     license::{License, LicenseError, LicenseFile},
     quota::Limits,
     store::MetadataStore,
@@ -26,8 +26,8 @@ use hindcast_services::{
     knowledge::{Extractor, KnowledgeParts, KnowledgePolicy, KnowledgeService, ReadPolicy},
 };
 use hindcast_stores::{
-    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresSettings, PostgresStore, SentenceEncoder,
-    SqliteKnowledge, SqliteStore, VectorIndex, WebClient,
+    LexicalIndex, ModelShelf, ModelSource, Ollama, OpenAi, PostgresKnowledge, PostgresSettings,
+    PostgresStore, SentenceEncoder, SqliteKnowledge, SqliteStore, VectorIndex, WebClient,
 };
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -90,9 +90,14 @@ pub(crate) fn postgres_store(config: &Config, folder: &DataFolder) -> Result<Opt
     Ok(Some(waited_for(opened)??))
 }
 
-/// For what is asked before there is a runtime. The store's connections have one of their own.
-pub(crate) fn waited_for<T>(work: impl Future<Output = T>) -> Result<T> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work))
+/// For what is asked before a server is up, inside of a runtime or not. The store's connections have one of their own.
+pub(crate) fn waited_for<T: Send>(work: impl Future<Output = T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            anyhow::Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work))
+        });
+        waiting.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the store was not opened: it panicked")))
+    })
 }
 
 /// The audit trail of a store in whatever state it is, to look at.
@@ -115,7 +120,8 @@ pub(crate) fn knowledge(
     keys: Option<Arc<Gateway>>,
     events: &Events,
 ) -> Result<(Arc<KnowledgeService>, IndexFolder)> {
-    let indexes = IndexFolder::open(&folder.indexes())?;
+    let (store, indexes) = truth(config, folder)?;
+    let indexes = IndexFolder::open(&indexes)?;
     let sources = if config.knowledge.fetch_model { ModelSource::usual() } else { Vec::new() };
     let embedder =
         Arc::new(SentenceEncoder::mini_lm(&folder.models(), Some(MODEL_IDLE_LIMIT))?.fetched_from(sources));
@@ -140,7 +146,7 @@ pub(crate) fn knowledge(
         false => Some(Arc::new(WebClient::new(config.knowledge.web_private)) as Arc<dyn Web>),
     };
     let service = KnowledgeService::new(KnowledgeParts {
-        store: Arc::new(SqliteKnowledge::in_file(&folder.knowledge())),
+        store,
         open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
         vectors: Arc::new(vectors),
         embedder,
@@ -166,6 +172,26 @@ pub(crate) fn knowledge(
     Ok((service, indexes))
 }
 
+/// The truth of the knowledge base, and the folder of what is derived from it. Each truth has one of its own.
+fn truth(config: &Config, folder: &DataFolder) -> Result<(Arc<dyn KnowledgeStore>, PathBuf)> {
+    let Some(settings) = postgres_settings(&config.store)? else {
+        return Ok((Arc::new(SqliteKnowledge::in_file(&folder.knowledge())), folder.indexes()));
+    };
+    if folder.knowledge().exists() {
+        tracing::info!(
+            "the knowledge base in the data folder is not used: the one in PostgreSQL is · hint: `hindcast store migrate --to postgres` moves it"
+        );
+    }
+    let store = waited_for(PostgresKnowledge::open(&settings, machine(config, folder)?))??;
+    let indexes = folder.indexes().join(store.truth());
+    Ok((Arc::new(store), indexes))
+}
+
+/// Whose files are read.
+pub(crate) fn machine(config: &Config, folder: &DataFolder) -> Result<String> {
+    config.knowledge.machine.clone().map_or_else(|| folder.machine_name(), Ok)
+}
+
 /// The models that collections may choose.
 fn model_shelf(config: &Config, folder: &DataFolder, indexes: &IndexFolder, ollama: &str) -> ModelShelf {
     let mut shelf = ModelShelf::new(&folder.models(), indexes.folder(), Some(MODEL_IDLE_LIMIT));
@@ -178,9 +204,14 @@ fn model_shelf(config: &Config, folder: &DataFolder, indexes: &IndexFolder, olla
     }
 }
 
-/// The truth of the knowledge base alone, to move collections between files.
-pub(crate) fn knowledge_store(folder: &DataFolder) -> SqliteKnowledge {
-    SqliteKnowledge::in_file(&folder.knowledge())
+/// The truth of the knowledge base alone, to move collections between files. Only one in the data folder can do that.
+pub(crate) fn knowledge_store(config: &Config, folder: &DataFolder) -> Result<SqliteKnowledge> {
+    if config.store.url.is_some() {
+        anyhow::bail!(
+            "collections of a knowledge base in PostgreSQL are not written to files · hint: `hindcast store migrate --to sqlite` copies all of it to a data folder, where they can be exported; back it up with `pg_dump`"
+        );
+    }
+    Ok(SqliteKnowledge::in_file(&folder.knowledge()))
 }
 
 /// The first line of a file, which holds a secret.

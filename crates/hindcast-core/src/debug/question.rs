@@ -305,6 +305,8 @@ pub struct CallsQuestion {
     pub depth: u32,
     /// Tells so many at most.
     pub limit: u32,
+    /// Whether the last ones are told, instead of the first.
+    pub last: bool,
 }
 
 /// What a thread called.

@@ -77,6 +77,15 @@ pub struct SourceFile {
     pub modified: i64,
     /// Its size in bytes.
     pub size: u64,
+    /// Whether it is on the disk of another machine: what is at its path here says nothing about it.
+    pub is_elsewhere: bool,
+}
+
+impl SourceFile {
+    /// Whether it is a page of the web, which is the same from every machine.
+    pub fn is_page(&self) -> bool {
+        ["http://", "https://"].iter().any(|scheme| self.path.starts_with(scheme))
+    }
 }
 
 /// A document without its content.
@@ -298,6 +307,8 @@ pub struct Patterns {
 pub struct Watch {
     /// Its row; never given to another watch.
     pub key: i64,
+    /// The machine that it is on, where that is not this one: only servers there can watch it.
+    pub elsewhere: Option<String>,
     /// Into which collection the files go.
     pub collection: CollectionKey,
     /// The file or folder.

@@ -174,6 +174,10 @@ pub trait ChunkSource: Send + Sync {
     /// How often the truth has changed, also by other processes.
     async fn generation(&self) -> Result<Generation, StoreError>;
 
+    /// Waits until another process may have changed or used something. Returns within a second in any case, so whoever looks
+    /// after each wait misses nothing, also where a store cannot tell.
+    async fn await_news(&self);
+
     /// What happened after `generation`, oldest first; what is long past is forgotten.
     async fn changes(&self, after: Generation) -> Result<Vec<ChangeRecord>, StoreError>;
 

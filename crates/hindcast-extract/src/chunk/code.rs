@@ -2,21 +2,17 @@
 
 use std::ops::Range;
 
-use tree_sitter::{Node, Parser};
+use tree_sitter::Node;
 
 use super::{Piece, split};
-use crate::Language;
-
-/// Larger files are data that happens to be written as code; their trees would take a hundred times their size.
-const LARGEST_TREE: usize = 4 * 1024 * 1024;
+use crate::{Language, syntax};
 
 /// Deeper than people write. Below it lines are cut.
 const DEEPEST: usize = 40;
 
 /// Functions and types stay whole where they fit, with the comments and attributes before them.
 pub(super) fn pieces(text: &str, language: Language, largest: usize) -> Vec<Piece> {
-    let tree = (text.len() <= LARGEST_TREE).then(|| parse(text, language)).flatten();
-    let Some(tree) = tree else {
+    let Some(tree) = parse(text, language) else {
         let lines = split::blocks_at_margin(text);
         let ranges = split::pack(text, lines, largest);
         return ranges.into_iter().map(|range| Piece { range, headings: Vec::new() }).collect();
@@ -41,9 +37,7 @@ fn parse(text: &str, language: Language) -> Option<tree_sitter::Tree> {
         // What stands between empty lines at the margin is whole in these.
         _ => return None,
     };
-    let mut parser = Parser::new();
-    parser.set_language(&grammar.into()).ok()?;
-    parser.parse(text, None)
+    syntax::parse(text, &grammar.into())
 }
 
 struct Collector<'a> {

@@ -37,7 +37,7 @@ fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Secti
             Event::End(TagEnd::Heading(_)) if depth == 1 => {
                 depth = 0;
                 if let Some((level, words)) = heading.take() {
-                    path.enter(level as u8, words.trim().to_owned());
+                    path.enter(level as u8, words.trim());
                 }
                 if let Some(section) = sections.last_mut() {
                     section.headings = path.names();

@@ -7,7 +7,7 @@ mod split;
 
 use std::ops::Range;
 
-use crate::{Extracted, Format};
+use crate::{ExtractError, Extracted, Format};
 use split::{LineEnds, pack};
 
 /// About 240 tokens of English prose: what the embedding model reads of a chunk.
@@ -36,12 +36,18 @@ struct Piece {
 }
 
 /// The chunks of a text, in order. Together they have everything that is not white space or a list of links.
-pub fn chunk(format: Format, text: &str, extracted: &Extracted) -> Vec<Chunk> {
+pub fn chunk(format: Format, text: &str, extracted: &Extracted) -> Result<Vec<Chunk>, ExtractError> {
     chunk_within(format, text, extracted, None)
 }
 
-/// The same, with no chunk larger than so many bytes; the usual sizes where absent.
-pub fn chunk_within(format: Format, text: &str, extracted: &Extracted, largest: Option<usize>) -> Vec<Chunk> {
+/// The same, with no chunk larger than so many bytes; the usual sizes where absent. A text whose chunks would have far more bytes
+/// than itself is refused.
+pub fn chunk_within(
+    format: Format,
+    text: &str,
+    extracted: &Extracted,
+    largest: Option<usize>,
+) -> Result<Vec<Chunk>, ExtractError> {
     let (prose, code) = (largest.unwrap_or(PROSE_BYTES), largest.unwrap_or(CODE_BYTES));
     let whole = 0..text.len();
     let pages = if extracted.pages.is_empty() { std::slice::from_ref(&whole) } else { &extracted.pages };
@@ -63,8 +69,11 @@ pub fn chunk_within(format: Format, text: &str, extracted: &Extracted, largest: 
         };
         let page = (!extracted.pages.is_empty()).then_some(number);
         chunks.extend(pieces.into_iter().filter_map(|piece| placed(text, piece, page, &lines)));
+        if path.is_too_long() {
+            return Err(ExtractError::TooManyHeadings);
+        }
     }
-    chunks
+    Ok(chunks)
 }
 
 /// On which line of the original a byte of the text stands.
@@ -91,7 +100,7 @@ fn plain(text: &str, page: &Range<usize>, limit: usize) -> Vec<Piece> {
 fn placed(text: &str, piece: Piece, page: Option<u64>, lines: &Lines<'_>) -> Option<Chunk> {
     let range = trimmed(text, piece.range)?;
     let lines = (lines.line_of(range.start), lines.line_of(range.end - 1));
-    Some(Chunk { range, lines, page, headings: piece.headings })
+    Some(Chunk { range, lines, page, headings: sections::bounded(piece.headings) })
 }
 
 fn trimmed(text: &str, range: Range<usize>) -> Option<Range<usize>> {

@@ -5,19 +5,67 @@ use std::ops::Range;
 use super::{Piece, split::pack};
 use crate::{Block, Role};
 
+/// What the headings of a piece have together at most, in bytes: every piece carries them.
+const LONGEST_PATH: usize = 600;
+
+/// What the headings of all sections of a text have together at most, in bytes.
+const MOST_PATHS: usize = 256 << 20;
+
 /// The headings that are open, by their level.
 #[derive(Default)]
-pub(super) struct HeadingPath(Vec<(u8, String)>);
+pub(super) struct HeadingPath {
+    open: Vec<(u8, String)>,
+    /// Bytes of headings that were told.
+    told: usize,
+}
 
 impl HeadingPath {
-    pub(super) fn enter(&mut self, level: u8, heading: String) {
-        self.0.retain(|(open, _)| *open < level);
-        self.0.push((level, heading));
+    pub(super) fn enter(&mut self, level: u8, heading: &str) {
+        self.open.retain(|(open, _)| *open < level);
+        self.open.push((level, cut(heading)));
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
-        self.0.iter().map(|(_, heading)| heading.clone()).collect()
+    /// The headings of a section; none for sections behind those that have too many together.
+    pub(super) fn names(&mut self) -> Vec<String> {
+        if self.is_too_long() {
+            return Vec::new();
+        }
+        let names = bounded(self.open.iter().map(|(_, heading)| heading.clone()).collect());
+        // A section takes memory by itself, too.
+        self.told += names.iter().map(|name| name.len() + 24).sum::<usize>() + 64;
+        names
     }
+
+    pub(super) fn is_too_long(&self) -> bool {
+        self.told > MOST_PATHS
+    }
+}
+
+/// The innermost headings that fit, which say most about what is below them.
+pub(super) fn bounded(mut headings: Vec<String>) -> Vec<String> {
+    let mut left = LONGEST_PATH;
+    let fits = |heading: &&String| match left.checked_sub(heading.len()) {
+        Some(less) => {
+            left = less;
+            true
+        }
+        None => false,
+    };
+    let kept = headings.iter().rev().take_while(fits).count();
+    let dropped = headings.len() - kept;
+    if dropped > 0 {
+        headings.splice(..dropped, ["…".to_owned()]);
+    }
+    headings
+}
+
+/// A heading that fits a path.
+fn cut(heading: &str) -> String {
+    if heading.len() <= LONGEST_PATH {
+        return heading.to_owned();
+    }
+    let end = heading.floor_char_boundary(LONGEST_PATH - '…'.len_utf8());
+    format!("{}…", &heading[..end])
 }
 
 /// A heading and the blocks below it.
@@ -72,7 +120,7 @@ pub(super) fn of_blocks(blocks: &[Block], part: Range<usize>, path: &mut Heading
                 continue;
             }
         };
-        path.enter(level, name.clone());
+        path.enter(level, name);
         sections.push(Section { headings: path.names(), blocks: vec![block.range.clone()], has_body });
     }
     sections

@@ -4,7 +4,7 @@ use super::*;
 use crate::Language;
 
 fn chunks(format: Format, text: &str) -> Vec<Chunk> {
-    chunk(format, text, &Extracted::default())
+    chunk(format, text, &Extracted::default()).unwrap()
 }
 
 fn texts(format: Format, text: &str) -> Vec<String> {
@@ -77,7 +77,7 @@ fn every_language_is_cut_by_its_tree() {
 fn pages_are_told_and_not_mixed() {
     let text = "first page\n\nsecond page";
     let extracted = Extracted { pages: vec![0..10, 12..23], ..Extracted::default() };
-    let found = chunk(Format::Pdf, text, &extracted);
+    let found = chunk(Format::Pdf, text, &extracted).unwrap();
     let told: Vec<_> = found.iter().map(|chunk| (chunk.page, &text[chunk.range.clone()])).collect();
     assert_eq!(told, [(Some(1), "first page"), (Some(2), "second page")]);
 }
@@ -108,4 +108,25 @@ proptest! {
         }
         prop_assert!(text[end..].trim().is_empty());
     }
+}
+
+#[test]
+fn headings_are_cut_before_every_chunk_carries_them() {
+    let header = "column é,".repeat(100_000);
+    let text = header + "\n" + &"words of a row\n".repeat(10_000);
+    let extracted = Extracted { blocks: crate::table::blocks(Format::Csv, &text), ..Extracted::default() };
+    let found = chunk(Format::Csv, &text, &extracted).unwrap();
+    assert!(found.len() > 100);
+    for chunk in found {
+        assert!(chunk.headings[0].len() <= 600 && chunk.headings[0].ends_with('…'), "{:?}", chunk.headings);
+    }
+    let outer = "long ".repeat(100);
+    let found = chunks(Format::Markdown, &format!("# {outer}\n\n## {outer}\n\n### Inner\n\nWords.\n"));
+    assert_eq!(found[0].headings, ["…", outer.trim(), "Inner"]);
+}
+
+#[test]
+fn a_text_of_nothing_but_headings_is_refused_before_it_takes_the_memory() {
+    let text = format!("# {}\n\n", "long ".repeat(110)) + &"## a\n\nb\n\n".repeat(600_000);
+    assert_eq!(chunk(Format::Markdown, &text, &Extracted::default()), Err(ExtractError::TooManyHeadings));
 }

@@ -8,7 +8,7 @@ fn text(html: &str) -> String {
 fn chunks(html: &str) -> Vec<(String, Chunk)> {
     let extracted = extract(html).unwrap();
     let text = extracted.text.clone().unwrap();
-    let found = chunk(Format::Html, &text, &extracted);
+    let found = chunk(Format::Html, &text, &extracted).unwrap();
     found.into_iter().map(|chunk| (text[chunk.range.clone()].to_owned(), chunk)).collect()
 }
 

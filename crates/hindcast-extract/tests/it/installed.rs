@@ -139,6 +139,7 @@ fn items_of_a_crate_stand_under_their_paths() {
     assert_eq!(extracted.title.as_deref(), Some("herons 1.2.3"));
     let text = extracted.text.clone().unwrap();
     let chunks: Vec<_> = chunk(format, &text, &extracted)
+        .unwrap()
         .into_iter()
         .map(|chunk| (chunk.headings.join(" › "), &text[chunk.range]))
         .collect();

@@ -62,7 +62,7 @@ fn read(path: &Path) -> Read {
         Some(text) => text.clone(),
         None => String::from_utf8(bytes).unwrap(),
     };
-    let chunks = chunk(format, &text, &extracted);
+    let chunks = chunk(format, &text, &extracted).unwrap();
     let chunks = chunks.into_iter().map(|chunk| (text[chunk.range.clone()].to_owned(), chunk)).collect();
     Read { extracted, chunks }
 }

@@ -27,7 +27,7 @@ fn every_page_has_its_sections_and_no_macros() {
         let is_about_macros = name.starts_with("man-pages.") || name.starts_with("man.");
         assert!(is_about_macros || !text.lines().any(|line| is_macro(&line)), "{name}: {text}");
         assert!(is_about_macros || !text.contains("\\fB") && !text.contains("\\fI"), "{name}: {text}");
-        let chunks = chunk(format, &text, &extracted);
+        let chunks = chunk(format, &text, &extracted).unwrap();
         let sections = chunks.iter().filter(|chunk| !chunk.headings.is_empty()).count();
         assert!(sections * 10 >= chunks.len() * 9, "{name}: {sections} of {}", chunks.len());
     }

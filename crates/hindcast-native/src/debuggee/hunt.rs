@@ -187,13 +187,12 @@ impl Debuggee {
             match quarry {
                 Quarry::Stops(_) => {
                     for &address in &overlay {
-                        // Where there is no such code, nothing can have stopped.
-                        let _ = replica.overlay.insert(&replica.memory, address);
+                        replica.arm(address);
                     }
                     replica.set_debug_registers(debug_registers)?;
                 }
                 Quarry::Call { address, .. } => {
-                    let _ = replica.overlay.insert(&replica.memory, address);
+                    replica.arm(address);
                 }
                 Quarry::Write { address, size } => {
                     if replica.watch(address, size, WatchKind::Write)?.is_none() {

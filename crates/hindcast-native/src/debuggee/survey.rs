@@ -203,8 +203,7 @@ impl Sights {
             }
             Self::Code(addresses) => {
                 for &address in addresses {
-                    // Where there is no such code, nobody can have come there.
-                    let _ = replica.overlay.insert(&replica.memory, address);
+                    replica.arm(address);
                 }
             }
         }

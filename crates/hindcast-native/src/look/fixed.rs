@@ -113,6 +113,10 @@ impl Memory for Traced<'_> {
     fn is_in_pages(&self) -> bool {
         true
     }
+
+    fn is_noted(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

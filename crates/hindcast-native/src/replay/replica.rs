@@ -28,6 +28,8 @@ pub(crate) struct Replica {
     pub(super) escapes: Vec<(Range<u64>, u64)>,
     /// The last steps, where they are kept.
     pub(super) reel: Option<Reel>,
+    /// Where breakpoint instructions are to be as soon as there is code: in libraries that are not loaded yet.
+    awaited: Vec<u64>,
     /// How many events have happened to it.
     event: u64,
     /// Whether it stands in a call that was emulated, whose end is yet to come.
@@ -81,6 +83,7 @@ impl Replica {
             detours: Vec::new(),
             escapes: Vec::new(),
             reel: None,
+            awaited: Vec::new(),
             event,
             in_call: false,
             timed: false,
@@ -368,7 +371,10 @@ impl Replica {
                 }
                 self.make(call, call.number, arguments)?;
             }
-            Replay::Map(file) => self.map(call, file.as_deref())?,
+            Replay::Map(file) => {
+                self.map(call, file.as_deref())?;
+                self.arm_awaited(call);
+            }
             Replay::Thread(made) => {
                 self.write(&made.writes)?;
                 self.frozen.enter(made.tid, made.actor.clone());
@@ -417,6 +423,27 @@ impl Replica {
             "system call {number} came to {result:#x}, and to {:#x} the first time",
             call.result
         )))
+    }
+
+    /// Puts a breakpoint instruction somewhere, now or when the code there is mapped.
+    pub(crate) fn arm(&mut self, address: u64) {
+        if self.overlay.insert(&self.memory, address).is_err() {
+            self.awaited.push(address);
+        }
+    }
+
+    /// Code was mapped: puts in what waited for it.
+    fn arm_awaited(&mut self, call: &Call) {
+        let [_, length, protection, ..] = call.arguments;
+        // A loader maps a whole library first and its code into that: only there it is as it stays.
+        if protection as i32 & libc::PROT_EXEC == 0 {
+            return;
+        }
+        let mapped = call.result as u64..(call.result as u64).saturating_add(length);
+        let (now, later) = self.awaited.drain(..).partition(|address| mapped.contains(address));
+        self.awaited = later;
+        let now: Vec<u64> = now;
+        now.into_iter().for_each(|address| self.arm(address));
     }
 
     fn map(&mut self, call: &Call, file: Option<&MappedFile>) -> Result<(), ReplayError> {

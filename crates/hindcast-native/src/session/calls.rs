@@ -9,7 +9,7 @@ use hindcast_symbols::{
     FunctionPattern, Memory as _, PatternError,
     names::cut,
     types::{Encoding, TypeKind, TypeRef, Types as _},
-    value::{DerivedTypes, Inspector, Placed},
+    value::{DerivedTypes, Inspector, Placed, Storage},
 };
 
 use super::{
@@ -44,6 +44,18 @@ pub(super) struct Tracing {
     until: Position,
     at: Position,
     kept: Kept,
+    /// Where only the last calls are wanted.
+    tail: Option<Tail>,
+}
+
+/// The way back to where the last calls begin: ever longer parts of the past are gone through until one has enough of them.
+struct Tail {
+    /// Where parts begin, the latest last.
+    points: Vec<Position>,
+    /// How many points before the end this part begins.
+    back: usize,
+    /// Whether the part is the right one: then it is gone through once more, and moments are told of the last calls.
+    is_found: bool,
 }
 
 /// A function that is looked at.
@@ -68,6 +80,10 @@ struct Kept {
     /// Where calls return to, and where exceptions and jumps land.
     ways_out: BTreeSet<u64>,
     moments: usize,
+    /// Moments are told of calls from this one on.
+    named_from: u64,
+    /// How many were forgotten, because only the last are wanted.
+    forgotten: u64,
     is_full: bool,
 }
 
@@ -113,10 +129,11 @@ impl Session {
                 }
             };
             tracing.kept = kept;
-            let Some(position) = position.filter(|_| !tracing.kept.is_full) else {
-                return Ok(tracing.told());
-            };
-            tracing.at = position;
+            match position.filter(|_| !tracing.kept.is_full) {
+                Some(position) => tracing.at = position,
+                None if tracing.goes_further_back() => {}
+                None => return Ok(tracing.told()),
+            }
             if self.process.is_interrupted() {
                 self.tracing = Some(tracing);
                 return Err(Halted::Interrupted);
@@ -136,9 +153,16 @@ impl Session {
             };
             return Err(DebugError::Expression(reason).into());
         }
+        let tail = question.last.then(|| {
+            let mut points = self.checkpoints_between(&since, &until);
+            points.pop();
+            Tail { points, back: 0, is_found: false }
+        });
         let at = since.clone();
         let (question, tellers, kept) = (question.clone(), self.tellers(), Kept::default());
-        Ok(Tracing { question, functions, tellers, since, until, at, kept })
+        let mut tracing = Tracing { question, functions, tellers, since, until, at, kept, tail };
+        tracing.goes_further_back();
+        Ok(tracing)
     }
 
     fn traced_functions(&self, wanted: Option<&str>) -> Result<BTreeMap<u64, Traced>, DebugError> {
@@ -173,8 +197,33 @@ impl Session {
 }
 
 impl Tracing {
+    /// Where the last calls are wanted: begins again earlier if these are too few, and for the moments if they are enough.
+    fn goes_further_back(&mut self) -> bool {
+        let Some(tail) = self.tail.as_mut().filter(|tail| !tail.is_found) else { return false };
+        let is_first = tail.back == 0;
+        let is_enough = self.kept.calls.len() >= self.question.limit as usize;
+        let is_all = tail.back >= tail.points.len();
+        if !is_first && (is_enough || is_all) {
+            tail.is_found = true;
+        } else {
+            tail.back = (2 * tail.back).clamp(1, tail.points.len());
+        }
+        let named_from = match tail.is_found {
+            true => self.kept.total.saturating_sub(MOST_MOMENTS as u64),
+            false => u64::MAX,
+        };
+        let begin = tail.points.len().checked_sub(tail.back).and_then(|begin| tail.points.get(begin));
+        self.at = begin.unwrap_or(&self.since).clone();
+        self.kept = Kept { named_from, ..Kept::default() };
+        if tail.is_found {
+            self.since = self.at.clone();
+        }
+        true
+    }
+
     fn told(mut self) -> CallTrace {
-        let Kept { total, elsewhere, mut calls, open, is_full, .. } = std::mem::take(&mut self.kept);
+        let Kept { total, elsewhere, mut calls, open, forgotten, is_full, .. } =
+            std::mem::take(&mut self.kept);
         for call in open.iter().filter_map(|open| open.index) {
             calls[call].is_open = true;
         }
@@ -187,12 +236,15 @@ impl Tracing {
         });
         let notes: Vec<_> = full.into_iter().chain(beside).collect();
         let limit = self.question.limit as usize;
-        let left_out = calls.len().saturating_sub(limit) as u64;
-        calls.truncate(limit);
+        let beyond = calls.len().saturating_sub(limit);
+        match self.question.last {
+            true => drop(calls.drain(..beyond)),
+            false => calls.truncate(limit),
+        }
         CallTrace {
             total,
             calls,
-            left_out,
+            left_out: beyond as u64 + forgotten,
             functions: self.functions.len() as u64,
             since: Moment(self.since.to_string()),
             until: Moment(self.until.to_string()),
@@ -267,11 +319,16 @@ impl Surveyor for Tracer<'_> {
             });
         }
         self.kept.open.push(Open { index, end, returns_to, returns: function.returns });
-        self.kept.is_full = self.kept.calls.len() >= MOST_KEPT;
-        if self.kept.is_full {
-            return Ok(Wish::Stop);
+        if self.kept.calls.len() >= MOST_KEPT {
+            if !self.question.last {
+                self.kept.is_full = true;
+                return Ok(Wish::Stop);
+            }
+            self.kept.forget_earlier_half();
         }
-        self.named = index.filter(|_| self.kept.moments < MOST_MOMENTS);
+        let index = self.kept.open.last().and_then(|open| open.index);
+        let is_named = self.kept.moments < MOST_MOMENTS && self.kept.total > self.kept.named_from;
+        self.named = index.filter(|_| is_named);
         let is_new = self.kept.ways_out.insert(returns_to);
         Ok(match (self.named, is_new) {
             (Some(_), _) => Wish::Name,
@@ -351,12 +408,37 @@ fn arguments(scope: &FrameScope<'_>) -> Vec<CallValue> {
     let limits = ValueLimits { depth: 0, ..ValueLimits::default() };
     let inspector = Inspector::new(&scope.types, scope.scene.memory, limits, NumberFormat::Auto);
     let variables = scope.locals().into_iter().filter(|variable| variable.is_argument).take(MOST);
-    let shown = variables
-        .map(|variable| CallValue { value: inspector.line(&scope.place(&variable)), name: variable.name });
+    let shown = variables.map(|variable| {
+        let placed = scope.place(&variable);
+        let value = object_address(scope, &placed).unwrap_or_else(|| inspector.line(&placed));
+        CallValue { value, name: variable.name }
+    });
     shown.collect()
 }
 
+/// The address of an object that is passed by a pointer or reference: which one it is says more than the beginning of what is in it.
+fn object_address(scope: &FrameScope<'_>, placed: &Placed) -> Option<String> {
+    let kind_of = |type_ref: TypeRef| super::writes::aliased(scope.scene.symbols, type_ref);
+    let TypeKind::Pointer { target: Some(target), .. } = kind_of(placed.type_ref)?.kind else { return None };
+    matches!(kind_of(target)?.kind, TypeKind::Struct(_)).then_some(())?;
+    let address = match &placed.storage {
+        Storage::Memory(address) => scope.scene.memory.read_pointer(*address).ok()?,
+        Storage::Bytes(bytes) => u64::from_le_bytes(bytes.as_ref().try_into().ok()?),
+        _ => return None,
+    };
+    Some(format!("{address:#x}"))
+}
+
 impl Kept {
+    fn forget_earlier_half(&mut self) {
+        let forgotten = self.calls.len() / 2;
+        self.calls.drain(..forgotten);
+        self.forgotten += forgotten as u64;
+        for open in &mut self.open {
+            open.index = open.index.and_then(|index| index.checked_sub(forgotten));
+        }
+    }
+
     /// The innermost call has returned.
     fn close(&mut self, result: Option<String>) {
         let Some(index) = self.open.pop().and_then(|open| open.index) else { return };

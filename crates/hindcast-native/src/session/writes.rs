@@ -1,12 +1,14 @@
 //! Who wrote to memory last, and where the value came from.
 
+use std::sync::Arc;
+
 use hindcast_core::debug::{
     DebugBackend as _, DebugError, MemoryWrite, Moment, NumberFormat, Reason, Remedy, ValueLimits, Watched,
     Writer,
 };
 use hindcast_symbols::{
     Memory as _, Symbols,
-    types::{Encoding, TypeKind, TypeRef, Types as _},
+    types::{Encoding, Type, TypeKind, TypeRef, Types as _},
     value::{DerivedTypes, Inspector, Placed},
 };
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
@@ -113,7 +115,7 @@ impl Session {
             }
             // Standing right before the write: where did the value come from?
             let source = match (self.process.known_position(), &found.pause) {
-                (Some(before), Some(_)) => self.memory_source(&before, cell)?,
+                (Some(before), Some(_)) => self.memory_source(&before, cell, left.as_deref())?,
                 (Some(before), None) => self.moved_from(&found.position, cell).map(|cell| (before, cell)),
                 (None, _) => None,
             };
@@ -187,11 +189,19 @@ impl Session {
     }
 
     /// Where the value came from that the instruction at a moment writes: memory, and since when it
-    /// was known. `None` where it was computed, or came from elsewhere.
-    fn memory_source(&mut self, writer: &Position, cell: Cell) -> Result<Option<(Position, Cell)>, Halted> {
+    /// was known. `None` where it was computed, or came from elsewhere. `left` is what the instruction left in the cell: what is read
+    /// must be the same, or it is not where that came from.
+    fn memory_source(
+        &mut self,
+        writer: &Position,
+        cell: Cell,
+        left: Option<&[u8]>,
+    ) -> Result<Option<(Position, Cell)>, Halted> {
         const FARTHEST_SOURCE: usize = 64;
         let mut position = writer.clone();
         let mut wanted = None;
+        // Where the instruction writes to: the cell may be a part of what it writes.
+        let mut target = cell.address;
         let mut information = InstructionInfoFactory::new();
         for _ in 0..FARTHEST_SOURCE {
             let symbols = &self.symbols;
@@ -201,19 +211,33 @@ impl Session {
             let Some(instruction) = crate::look::decode(&self.process.memory(), registers.pc()) else {
                 return Ok(None);
             };
-            let source = |address: u64, width: u64| {
-                let size = width.clamp(1, 8).min(cell.size);
+            let value = |register, _, _| crate::look::register_value(&registers, register);
+            let memory = self.process.memory();
+            let source = |target: u64, address: u64, width: u64| {
+                let offset = cell.address.saturating_sub(target);
+                let size = width.checked_sub(offset).filter(|size| *size > 0)?.min(8).min(cell.size);
                 // Of another size it is another thing.
                 let type_ref = cell.type_ref.filter(|_| size == cell.size);
-                Cell { address, size, type_ref }
+                let source = Cell { address: address.checked_add(offset)?, size, type_ref };
+                let mut bytes = vec![0; size as usize];
+                memory.read(source.address, &mut bytes).ok()?;
+                let written = left?.get(target.saturating_sub(cell.address) as usize..)?;
+                let is_same = written.len() >= bytes.len() && written[..bytes.len()] == bytes[..];
+                is_same.then_some(source)
             };
             match wanted {
                 None if instruction.is_string_instruction() => {
-                    let from = registers.get("rsi").filter(|_| copies(&instruction));
-                    return Ok(from.map(|from| (position, source(from, cell.size))));
+                    let (from, to) = (registers.get("rsi"), registers.get("rdi"));
+                    let (Some(from), Some(to), true) = (from, to, copies(&instruction)) else {
+                        return Ok(None);
+                    };
+                    // Several elements may have been copied at once.
+                    let width = cell.address.saturating_sub(to).saturating_add(cell.size);
+                    return Ok(source(to, from, width).map(|source| (position, source)));
                 }
                 None if instruction.op1_kind() == OpKind::Register && moves(&instruction) => {
                     wanted = Some(instruction.op1_register().full_register());
+                    target = instruction.virtual_address(0, 0, value).unwrap_or(cell.address);
                 }
                 None => return Ok(None),
                 Some(register) if writes(&mut information, &instruction, register) => {
@@ -225,10 +249,9 @@ impl Session {
                     match instruction.op1_kind() {
                         OpKind::Memory => {
                             let width = instruction.memory_size().size() as u64;
-                            let address = instruction.virtual_address(1, 0, |register, _, _| {
-                                crate::look::register_value(&registers, register)
-                            });
-                            return Ok(address.map(|address| (position, source(address, width))));
+                            let address = instruction.virtual_address(1, 0, value);
+                            let source = address.and_then(|address| source(target, address, width));
+                            return Ok(source.map(|source| (position, source)));
                         }
                         OpKind::Register => wanted = Some(instruction.op1_register().full_register()),
                         _ => return Ok(None),
@@ -251,14 +274,27 @@ pub(super) fn value_text(symbols: &Symbols, memory: &CleanMemory<'_>, cell: Cell
         return "not mapped".into();
     }
     let encoding = cell.type_ref.and_then(|type_ref| encoding_of(symbols, type_ref));
-    if let Some(type_ref) = cell.type_ref.filter(|_| encoding == Some(Encoding::Float)) {
+    if let Some(type_ref) = cell.type_ref.filter(|type_ref| !is_told_as_number(symbols, *type_ref)) {
         let types = DerivedTypes::new(symbols);
-        let inspector = Inspector::new(&types, memory, ValueLimits::default(), NumberFormat::Auto);
+        let limits = ValueLimits { text: LONGEST as u32, ..ValueLimits::default() };
+        let inspector = Inspector::new(&types, memory, limits, NumberFormat::Auto);
         return inspector.line(&Placed::memory(type_ref, cell.address));
     }
     match text_behind(memory, &bytes) {
         Some(text) => format!("{} {text:?}", super::watch::number(&bytes, false)),
         None => super::watch::number(&bytes, encoding == Some(Encoding::Signed)),
+    }
+}
+
+/// Whether the values of a type are told as numbers: integers and pointers are; names of enumerators, truth values, characters, texts and
+/// the like say more.
+fn is_told_as_number(symbols: &Symbols, type_ref: TypeRef) -> bool {
+    match aliased(symbols, type_ref).as_deref().map(|known| &known.kind) {
+        Some(TypeKind::Base(encoding)) => {
+            matches!(encoding, Encoding::Signed | Encoding::Unsigned | Encoding::Other)
+        }
+        Some(TypeKind::Enum { .. } | TypeKind::Array { .. } | TypeKind::Struct(_)) => false,
+        _ => true,
     }
 }
 
@@ -275,14 +311,22 @@ fn text_behind(memory: &CleanMemory<'_>, bytes: &[u8]) -> Option<String> {
 
 /// How the numbers of a type are written, if it has any.
 pub(super) fn encoding_of(symbols: &Symbols, type_ref: TypeRef) -> Option<Encoding> {
+    match aliased(symbols, type_ref)?.kind {
+        TypeKind::Base(encoding) => Some(encoding),
+        _ => None,
+    }
+}
+
+/// What a type really is, behind its other names.
+pub(super) fn aliased(symbols: &Symbols, type_ref: TypeRef) -> Option<Arc<Type>> {
     /// A chain of aliases this long is a circle.
     const LONGEST_CHAIN: usize = 64;
     let mut at = Some(type_ref);
     for _ in 0..LONGEST_CHAIN {
-        match &symbols.get(at?)?.kind {
-            TypeKind::Alias { target, .. } => at = *target,
-            TypeKind::Base(encoding) => return Some(*encoding),
-            _ => return None,
+        let known = symbols.get(at?)?;
+        match known.kind {
+            TypeKind::Alias { target, .. } => at = target,
+            _ => return Some(known),
         }
     }
     None

@@ -7,7 +7,7 @@ mod inlined;
 use hindcast_core::debug::{
     Becomes, CallTrace, CallsQuestion, CodeBreakpoint, ConditionChange, ConditionHistory, DebugError,
     Destination, Finding, FrameRef, HistoryQuestion, Moment, Movement, Place, Question, Span, StopReason,
-    Trigger, Watched, WhenQuestion, Which, WriteHistory, Writer, WritingStatement,
+    TracedCall, Trigger, Watched, WhenQuestion, Which, WriteHistory, Writer, WritingStatement,
 };
 use hindcast_fixtures::{Built, Fixture};
 
@@ -266,10 +266,48 @@ fn calls(debuggee: &mut Debuggee, functions: Option<&str>, depth: u32) -> CallTr
         functions: functions.map(str::to_owned),
         depth,
         limit: 100_000,
+        last: false,
     });
     match debuggee.backend().time_travel().expect("it travels").ask(&question) {
         Ok(Finding::Calls(trace)) => trace,
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_last_calls_are_those_at_the_end_of_all() {
+    let (mut debuggee, _, _) = store();
+    let all = calls(&mut debuggee, Some("/^(serve|take|give|lose)$/"), 2);
+    for limit in [1, 7, 300, 100_000] {
+        let question = Question::Calls(CallsQuestion {
+            thread: debuggee.thread(),
+            span: Span::default(),
+            functions: Some("/^(serve|take|give|lose)$/".into()),
+            depth: 2,
+            limit,
+            last: true,
+        });
+        let told = match debuggee.backend().time_travel().expect("it travels").ask(&question) {
+            Ok(Finding::Calls(trace)) => trace,
+            other => panic!("{other:?}"),
+        };
+        let expected = &all.calls[all.calls.len().saturating_sub(limit as usize)..];
+        let shown = |calls: &[TracedCall]| {
+            let one =
+                |call: &TracedCall| (call.depth, call.function.clone(), call.arguments.clone(), call.times);
+            calls.iter().map(one).collect::<Vec<_>>()
+        };
+        // What repeats itself over the beginning of the part that was looked at may be told apart.
+        let (told_calls, expected) = (shown(&told.calls), shown(expected));
+        assert_eq!(
+            told_calls[told_calls.len() / 2..],
+            expected[expected.len() - told_calls.len().div_ceil(2)..],
+            "{limit}"
+        );
+        assert!(told.calls.len() <= limit as usize, "{limit}");
+        let last = told.calls.iter().rev().find_map(|call| call.moment.clone()).expect("a moment");
+        debuggee.movement(Movement::Goto(Destination::Moment(last)));
+        debuggee.movement(Movement::Goto(Destination::Present));
     }
 }
 
@@ -286,6 +324,7 @@ fn names_that_no_program_has_are_refused_and_not_repeated_whole() {
             functions: Some(functions.into()),
             depth: 1,
             limit: 1,
+            last: false,
         })
     };
     let refusals = [

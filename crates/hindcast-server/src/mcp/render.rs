@@ -1,6 +1,6 @@
 //! Our declarations in the protocol's own types.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hindcast_services::{Failure, FailureKind, ToolNames};
@@ -36,10 +36,40 @@ pub(super) fn page<T>(
     Ok((rest, more.then(|| (start + PAGE).to_string())))
 }
 
+/// Parameters that need no description beside their name; the reference has one.
+const PLAIN_PARAMETERS: [&str; 25] = [
+    "base64",
+    "collection_id",
+    "conversation_id",
+    "cursor",
+    "end_time",
+    "env",
+    "exclude",
+    "executable",
+    "file",
+    "filter",
+    "hit_count_multiple",
+    "ingest",
+    "limit",
+    "mask_secrets",
+    "max_notifications",
+    "min_relevance",
+    "mode",
+    "model",
+    "question",
+    "search",
+    "size",
+    "stream",
+    "tag",
+    "tags",
+    "temporary",
+];
+
+/// What is listed of a tool. Models read the list at the start of every conversation, so it says what they need to call the tool; the
+/// reference has the rest: ranges, what answers look like, longer descriptions.
 pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
     let declaration = tool.declaration;
-    // The title stands beside them; here it would be said twice.
-    let annotations = ToolAnnotations::default().open_world(false);
+    let annotations = ToolAnnotations::default();
     // What the protocol takes for granted is not said: not read-only, not idempotent.
     let annotations = match declaration.effects {
         Effects::ReadOnly => annotations.read_only(true),
@@ -51,19 +81,32 @@ pub(super) fn tool(tool: &RegisteredTool, names: ToolNames) -> Tool {
     Tool::new(
         names.spell(declaration.name),
         names.spell_in(declaration.description).into_owned(),
-        tool.input_schema.clone(),
+        Arc::new(listed(&tool.input_schema)),
     )
-    .with_title(declaration.title)
-    .with_raw_output_schema(any_object())
     .with_annotations(annotations)
 }
 
-/// What is listed of answers: that they are objects. Models read the list of tools at the start of every conversation; the
-/// reference has the fields.
-fn any_object() -> Arc<Map<String, Value>> {
-    static OBJECT: LazyLock<Arc<Map<String, Value>>> =
-        LazyLock::new(|| Arc::new(Map::from_iter([("type".to_owned(), "object".into())])));
-    OBJECT.clone()
+fn listed(schema: &Map<String, Value>) -> Map<String, Value> {
+    let mut schema = schema.clone();
+    schema.remove("additionalProperties");
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+    for (name, field) in fields {
+        let Some(field) = field.as_object_mut() else { continue };
+        for keyword in ["minimum", "maximum", "minItems", "maxItems", "format"] {
+            field.remove(keyword);
+        }
+        let first =
+            field.get("description").and_then(Value::as_str).and_then(|text| text.split("\n\n").next());
+        match first.map(str::to_owned) {
+            Some(first) if !PLAIN_PARAMETERS.contains(&name.as_str()) => {
+                field.insert("description".into(), first.into());
+            }
+            _ => {
+                field.remove("description");
+            }
+        }
+    }
+    schema
 }
 
 /// A tool's answer. Bytes travel as an embedded resource: the protocol has no other form for them.

@@ -26,7 +26,6 @@ use crate::{
 pub(crate) struct Declaration {
     /// With a slash; the underscore spelling follows.
     pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
     /// What an agent needs to know to use it well.
     pub(crate) description: &'static str,
     /// What the caller must be allowed to do; none for tools that tell the caller about itself.

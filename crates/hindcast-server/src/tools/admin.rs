@@ -95,9 +95,7 @@ impl Tool for QuotaStatus {
 
     const DECLARATION: Declaration = Declaration {
         name: QUOTA_STATUS,
-        title: "Quota status",
-        description: "Show how many requests this API key has used and may still make this month and this minute. \
-                      Answers also when they are used up",
+        description: "Show how many requests this API key has used and may still make",
         scope: None,
         feature: None,
         effects: Effects::ReadOnly,
@@ -120,7 +118,6 @@ impl Tool for LicenseInfo {
 
     const DECLARATION: Declaration = Declaration {
         name: "debugger/license_info",
-        title: "License",
         description: "Show the server's license: type, features, expiry",
         scope: None,
         feature: None,
@@ -148,20 +145,21 @@ pub(super) struct GetComprehensiveAudit {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AuditInput {
+    /// RFC 3339
+    ///
     /// Only what was done from here on (RFC 3339)
     #[serde(default)]
     start_time: Option<Timestamp>,
     /// Only what was done up to here (RFC 3339)
     #[serde(default)]
     end_time: Option<Timestamp>,
-    /// Only what belongs to this debug session
     #[serde(default)]
     session_id: Option<String>,
     /// How many rows at most
     #[serde(default = "fifty")]
     #[schemars(range(min = 1, max = 1000))]
     limit: usize,
-    /// `next_cursor` of the previous page
+    /// `next_cursor` of the last page
     #[serde(default)]
     cursor: Option<String>,
 }
@@ -203,9 +201,7 @@ impl Tool for GetComprehensiveAudit {
 
     const DECLARATION: Declaration = Declaration {
         name: "debugger/get_comprehensive_audit",
-        title: "Audit trail",
-        description: "Show who did what and when, newest first, and whether the tamper-evident trail verifies. \
-                      Shows the caller's own rows; with the scope `admin`, everybody's",
+        description: "Show who did what and when, newest first, and whether the tamper-evident trail verifies",
         scope: Some(Scope::AuditRead),
         feature: Some(Feature::Audit),
         effects: Effects::ReadOnly,

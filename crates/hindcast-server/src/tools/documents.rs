@@ -39,10 +39,14 @@ struct XPathQuery {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct XPathInput {
+    /// Path or id
+    ///
     /// Path of an XML file below an allowed folder, or the id of a loaded document
     document: String,
-    /// XPath 1.0, such as `//item[price > 10]/@id` or `count(//item)`
+    /// Such as `//item[price > 10]/@id`, `count(//item)`
     query: String,
+    /// By prefix
+    ///
     /// Prefixes and their namespaces; the prefix "" gives unprefixed element names a namespace
     #[serde(default)]
     namespaces: BTreeMap<String, String>,
@@ -50,7 +54,6 @@ struct XPathInput {
     #[serde(default = "hundred")]
     #[schemars(range(min = 1, max = 1000))]
     limit: usize,
-    /// Skip this many nodes: `next_offset` of the previous page
     #[serde(default)]
     offset: usize,
 }
@@ -125,10 +128,7 @@ impl Tool for XPathQuery {
 
     const DECLARATION: Declaration = Declaration {
         name: "xpath_query",
-        title: "Query an XML document",
-        description: "Query an XML document with XPath 1.0. A node comes as XML with its path, line and column; a string, \
-                      number or boolean comes as it is. A name without a prefix is in no namespace: if the document uses \
-                      namespaces, bind prefixes in `namespaces`",
+        description: "Query an XML document with XPath 1.0. Nodes come with path, line and column. If the document uses namespaces, bind prefixes in `namespaces`",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,
@@ -221,8 +221,12 @@ struct ValidateSchema {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ValidateInput {
+    /// Path or id
+    ///
     /// Path of an XML file below an allowed folder, or the id of a loaded document
     document: String,
+    /// Path
+    ///
     /// Path of the XML Schema; what it includes and imports is read relative to it
     schema: String,
 }
@@ -244,10 +248,7 @@ impl Tool for ValidateSchema {
 
     const DECLARATION: Declaration = Declaration {
         name: "validate_schema",
-        title: "Validate an XML document",
-        description: "Validate an XML document against an XML Schema (XSD 1.0 or 1.1). An invalid document is error -32009; \
-                      its data lists the violations, each with line, column, path, and the expected and found content. An \
-                      invalid schema is error -32602",
+        description: "Validate an XML document against an XML Schema (1.0 or 1.1). Violations are the data of error -32009",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,
@@ -305,6 +306,8 @@ struct PreloadDocuments {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PreloadInput {
+    /// Paths
+    ///
     /// Paths of XML files below an allowed folder
     #[schemars(length(min = 1, max = 100))]
     documents: Vec<String>,
@@ -343,9 +346,7 @@ impl Tool for PreloadDocuments {
 
     const DECLARATION: Declaration = Declaration {
         name: "preload_documents",
-        title: "Load XML documents",
-        description: "Read XML documents into the cache, so that queries to them answer at once. Gives each an id that \
-                      stands for its path",
+        description: "Read XML documents into the cache; each gets an id that stands for its path",
         scope: Some(Scope::DocumentWrite),
         feature: Some(Feature::Documents),
         effects: Effects::Additive { idempotent: true },
@@ -499,9 +500,7 @@ impl Tool for CacheStats {
 
     const DECLARATION: Declaration = Declaration {
         name: "cache_stats",
-        title: "Document cache",
-        description: "Show which XML documents and schemas are loaded, the memory they take, their age, and how often \
-                      the cache had what was asked for. Shows what the caller has used; with the scope `admin`, everything",
+        description: "Show which XML documents and schemas are loaded",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,

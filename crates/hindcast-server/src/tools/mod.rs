@@ -30,6 +30,7 @@ pub(crate) fn declare(registry: &mut Registry, parts: &AppParts) {
 #[serde(deny_unknown_fields)]
 struct NoInput {
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }

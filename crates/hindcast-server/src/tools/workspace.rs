@@ -30,13 +30,12 @@ struct Put(Arc<DebugService>);
 struct PutInput {
     /// Relative, such as `build/app`
     path: PathBuf,
-    /// What the file holds, if it is text
     #[serde(default)]
     text: Option<String>,
     /// Or in base64
     #[serde(default)]
     base64: Option<String>,
-    /// Append to what is there: large files in pieces
+    /// For large files in pieces
     #[serde(default)]
     append: bool,
     /// Whether it can be launched
@@ -68,8 +67,7 @@ impl Tool for Put {
 
     const DECLARATION: Declaration = Declaration {
         name: "workspace/put",
-        title: "Put a file into the workspace",
-        description: "Upload a program, core file, recording or source, to launch it by its relative path",
+        description: "Upload a program, core file, recording or source, to launch it by its path",
         scope: Some(Scope::DebugWrite),
         feature: None,
         effects: Effects::Destructive { idempotent: false },
@@ -111,7 +109,6 @@ const MOST_SHOWN: usize = 1000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListInput {
-    /// How many files to skip
     #[serde(default)]
     offset: usize,
     /// How many files to show
@@ -164,8 +161,7 @@ impl Tool for List {
 
     const DECLARATION: Declaration = Declaration {
         name: "workspace/list",
-        title: "List the workspace",
-        description: "List the files that were put into the workspace",
+        description: "List the files in the workspace",
         scope: Some(Scope::DebugRead),
         feature: None,
         effects: Effects::ReadOnly,
@@ -195,7 +191,6 @@ struct Remove(Arc<DebugService>);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveInput {
-    /// Of a file, or a folder with all that is in it
     path: PathBuf,
     #[serde(default, rename = "session_id")]
     #[schemars(skip)]
@@ -220,7 +215,6 @@ impl Tool for Remove {
 
     const DECLARATION: Declaration = Declaration {
         name: "workspace/remove",
-        title: "Remove from the workspace",
         description: "Remove a file or folder from the workspace",
         scope: Some(Scope::DebugWrite),
         feature: None,

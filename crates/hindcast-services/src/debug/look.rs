@@ -64,9 +64,10 @@ impl Session {
         .await
     }
 
-    /// The frame of that number of a thread.
-    pub fn frame(&self, thread: Option<ThreadId>, index: u32) -> Result<FrameRef, Failure> {
-        Ok(FrameRef { thread: self.looked_at(thread)?, index })
+    /// The frame of that number of a thread; the one whose locals the last stop showed where none is named.
+    pub fn frame(&self, thread: Option<ThreadId>, index: Option<u32>) -> Result<FrameRef, Failure> {
+        let thread = self.looked_at(thread)?;
+        Ok(FrameRef { thread, index: index.unwrap_or_else(|| self.shown_frame(thread)) })
     }
 
     /// Variables, without secrets.

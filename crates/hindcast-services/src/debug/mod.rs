@@ -10,6 +10,7 @@
 //! stands is published, so that whoever waits for a stop does not ask.
 
 mod autopsy;
+mod backtrace;
 mod bell;
 mod compare;
 mod confining;

@@ -165,8 +165,9 @@ impl Session {
     }
 
     /// The frame of that number, also where the program has ended: then it is one of its last moment.
-    pub fn frame_in_history(&self, index: u32) -> Result<FrameRef, Failure> {
-        Ok(FrameRef { thread: self.thread(None)?, index })
+    pub fn frame_in_history(&self, index: Option<u32>) -> Result<FrameRef, Failure> {
+        let thread = self.thread(None)?;
+        Ok(FrameRef { thread, index: index.unwrap_or_else(|| self.shown_frame(thread)) })
     }
 
     /// What a search is about, as the user named it.

@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     OUTPUT_KEPT,
+    backtrace::without_backtraces,
     bell::Bell,
     compare::Comparing,
     failures,
@@ -40,6 +41,8 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(25);
 const LONGEST_WAIT: Duration = Duration::from_secs(55);
 /// How much new output an answer shows; the rest is read with a tool of its own.
 const OUTPUT_SHOWN: u64 = 1500;
+/// How much new output is looked at for the backtrace of a panic.
+const BACKTRACE_LOOKED_FOR: u64 = 64 << 10;
 
 /// How long a call waits for the program.
 #[derive(Clone)]
@@ -285,6 +288,12 @@ impl Session {
         named.or(current).ok_or_else(failures::running)
     }
 
+    /// The frame of a thread whose locals the last stop showed: that of the caller's own code where the program died in a library.
+    pub(super) fn shown_frame(&self, thread: ThreadId) -> u32 {
+        let standing = self.standing.borrow();
+        standing.scene.as_ref().filter(|scene| scene.stop.thread == thread).map_or(0, |scene| scene.shown)
+    }
+
     pub(super) fn check(&self, need: Need) -> Result<(), Failure> {
         // Not held over the match: whoever publishes would wait for us, and we for them.
         let (state, faulty) = {
@@ -392,11 +401,21 @@ impl Session {
         if since == end {
             return;
         }
-        // The newest tells most: why it stopped, what it waits for.
-        let from = since.max(end.saturating_sub(OUTPUT_SHOWN));
-        let chunk = self.output.read(from, usize::MAX, None);
-        let mut output = OutputView::of(&chunk, self.mask);
-        let dropped = chunk.dropped + (from - since);
+        let has_stack = !viewport.frames.is_empty();
+        let (from, mut output, dropped) =
+            match has_stack.then(|| self.output_beside_stack(since, end)).flatten() {
+                Some(folded) => {
+                    viewport.notes.push("the backtrace it printed: `debugger/read_output`".into());
+                    folded
+                }
+                None => {
+                    // The newest tells most: why it stopped, what it waits for.
+                    let from = since.max(end.saturating_sub(OUTPUT_SHOWN));
+                    let chunk = self.output.read(from, usize::MAX, None);
+                    (from, OutputView::of(&chunk, self.mask), chunk.dropped)
+                }
+            };
+        let dropped = dropped + (from - since);
         output.dropped_bytes = Some(dropped).filter(|dropped| *dropped > 0);
         let forgotten = self.output.read(since, 0, None).dropped;
         if forgotten > 0 {
@@ -413,6 +432,22 @@ impl Session {
             ));
         }
         viewport.output = Some(output);
+    }
+
+    /// What was printed, without the backtrace of a panic, and from where on; none where it has none, or is long without it.
+    fn output_beside_stack(&self, since: u64, end: u64) -> Option<(u64, OutputView, u64)> {
+        let from = since.max(end.saturating_sub(BACKTRACE_LOOKED_FOR));
+        let chunk = self.output.read(from, usize::MAX, None);
+        let mut output = OutputView::of(&chunk, self.mask);
+        let mut is_cut = false;
+        for text in [&mut output.stdout, &mut output.stderr] {
+            if let Some(rest) = without_backtraces(text) {
+                *text = rest;
+                is_cut = true;
+            }
+        }
+        let is_short = (output.stdout.len() + output.stderr.len() + output.log.len()) as u64 <= OUTPUT_SHOWN;
+        (is_cut && is_short).then_some((from, output, chunk.dropped))
     }
 
     /// Up to where output can be read.

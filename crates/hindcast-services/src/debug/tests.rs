@@ -427,7 +427,7 @@ async fn an_expression_that_assigns_is_refused_where_writing_is_not_allowed() {
     let (session, _) = stage.launch(&Caller::local()).await;
     let evaluation = |may_write| Evaluation {
         expression: "count = 5".into(),
-        frame: session.frame(None, 0).unwrap(),
+        frame: session.frame(None, None).unwrap(),
         limits: ValueLimits::default(),
         format: NumberFormat::Auto,
         may_write,
@@ -496,7 +496,7 @@ async fn an_interrupt_that_comes_too_late_disturbs_nobody() {
     assert_eq!(view.reason, Some(StopReason::Breakpoint));
     session.bell.ring();
     session.stack(None, 5).await.unwrap();
-    let watched = Watched::Expression { text: "total".into(), frame: session.frame(None, 0).unwrap() };
+    let watched = Watched::Expression { text: "total".into(), frame: session.frame(None, None).unwrap() };
     assert!(session.last_write(watched, 1, &patience(5000)).await.unwrap().found().is_ok());
     session.bell.ring();
     let view = session.travel(Movement::ReverseContinue, &patience(5000)).await.unwrap();
@@ -525,7 +525,7 @@ async fn a_session_says_what_it_cannot_do_and_what_does_instead() {
     let stage = stage(FakeProgram { managed: true, ..FakeProgram::counter("/src/Counter.cs") });
     let options = LaunchOptions { record: true, ..LaunchOptions::default() };
     let (session, _) = stage.try_launch(&Caller::local(), options).await.unwrap();
-    let frame = session.frame(None, 0).unwrap();
+    let frame = session.frame(None, None).unwrap();
     let memory = Watched::Memory { address: RuntimeAddr(0x1000), size: 8 };
     let watch = Watchpoint { watched: memory, access: Access::Write, condition: None, enabled: true };
     let refused = [

@@ -237,6 +237,8 @@ pub struct Scene {
     pub instruction: Option<Instruction>,
     pub(super) several_threads: bool,
     pub(super) frames: Vec<FrameView>,
+    /// The number of the frame whose source and locals these are.
+    pub(super) shown: u32,
     pub(super) locals: Vec<LocalView>,
     pub(super) source: Vec<SourceLine>,
     pub(super) notes: Vec<String>,
@@ -299,6 +301,7 @@ pub(super) fn look(
         location: None,
         instruction: None,
         frames: Vec::new(),
+        shown: 0,
         locals: Vec::new(),
         source: Vec::new(),
         notes: Vec::new(),
@@ -345,10 +348,10 @@ pub(super) fn look(
     // What is inside of one's own code then is how libraries abort.
     let worth_showing = frames.iter().filter(|frame| frame.index == 0 || frame.index >= shown.index);
     scene.frames = worth_showing.take(FRAMES).map(FrameView::from).collect();
+    scene.shown = shown.index;
     if shown.index != 0 {
-        scene
-            .notes
-            .push(format!("source and locals are of frame {}, the innermost of your code", shown.index));
+        let own = format!("source and locals are of frame {}, the innermost of your code: ", shown.index);
+        scene.notes.push(own + "`frame` is that one unless you name another");
     }
     look_at_locals(backend, shown, memory, mask, &mut scene);
     add_source(backend, &shown.location, breakpoints, (mask, sources), &mut scene);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use hindcast_core::{
-    identity::Caller,
+    identity::{Caller, Scope},
     knowledge::{
         Collection, CollectionSettings, Document, NewWatch, Ownership, Patterns, TextHash, WatchGrant,
     },
@@ -19,16 +19,16 @@ use sha2::{Digest, Sha256};
 use super::{
     KnowledgeService, Stopping, blocking,
     collections::check_new_id,
-    extraction::Extractor,
-    intake::{Entry, Intake, Prepared, TRIES, prepare, reader_of},
+    intake::{Entry, Intake, TRIES, reader_of},
     invalid,
     names::id_of_name,
+    preparing::Prepared,
     reading::{Permit, Reader},
     selection,
     sources::{gather, is_read_once},
     walk::{WalkLimits, Walked, Walking, shown},
 };
-use crate::Failure;
+use crate::{Failure, FailureKind};
 
 /// What is to be taken in.
 #[derive(Debug, Clone)]
@@ -161,16 +161,18 @@ impl KnowledgeService {
             Material::Text { name, text, mime_type } => {
                 let found = self.find_owned(caller, &request.collection, &request.ownership).await?;
                 let settings = found.map(|collection| collection.settings).unwrap_or_default();
-                let given = self.prepare_text(&name, text, mime_type.as_deref(), settings).await?;
+                let given = self.prepare_text(caller, &name, text, mime_type.as_deref(), settings).await?;
                 let permit = Arc::new(blocking(move || policy.permit(reader)).await?);
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 intake.tags = tags;
+                self.check_may_replace(caller, &intake, &given).await?;
                 let outcome = self.add_text(&mut intake, given, progress).await?;
                 self.finished(caller, intake, vec![FileReport { path: name, outcome }]).await
             }
             Material::Paths { paths, patterns, watch } => {
-                selection::check(&patterns)?;
+                let given = patterns.clone();
+                blocking(move || selection::check(&given)).await??;
                 if paths.is_empty() {
                     return Err(invalid("there is nothing to add").hint("give `paths`, or `name` and `text`"));
                 }
@@ -187,7 +189,7 @@ impl KnowledgeService {
                 })
                 .await?;
                 let seen = gathered.walked.seen();
-                let Walked { found, accepted, notices, versions } = gathered.walked;
+                let Walked { found, accepted, notices, versions, .. } = gathered.walked;
                 let mut intake =
                     self.intake(caller, &request.collection, request.id, request.ownership, permit).await?;
                 intake.tags = tags;
@@ -282,7 +284,8 @@ impl KnowledgeService {
                 (made, true)
             }
         };
-        Ok(Intake { is_new, notices, ..self.intake_into(collection, permit) })
+        let reads_for = caller.principal.clone();
+        Ok(Intake { is_new, notices, reads_for, ..self.intake_into(collection, permit) })
     }
 
     /// The id that a new collection gets.
@@ -333,6 +336,7 @@ impl KnowledgeService {
     /// Everything that can be wrong with a text is found out before a collection is made for it.
     async fn prepare_text(
         &self,
+        caller: &Caller,
         name: &str,
         text: String,
         mime_type: Option<&str>,
@@ -345,10 +349,33 @@ impl KnowledgeService {
         }
         let hash: TextHash = Sha256::digest(text.as_bytes()).into();
         let text = text.into_bytes();
-        let prepared = blocking(move || prepare(&Extractor::Here, format, text, hash, &settings)).await?;
+        let prepared = self.prepare(&caller.principal, format, text, hash, &settings).await?;
         let prepared = prepared.map_err(|reason| invalid(format!("the text was not added: {reason}")))?;
         let name = prepared.extracted.title.clone().unwrap_or_else(|| name.trim().to_owned());
         Ok(GivenText { id, name, format, prepared })
+    }
+
+    /// A text takes the place of the document of its name; only who may remove that may do so.
+    async fn check_may_replace(
+        &self,
+        caller: &Caller,
+        intake: &Intake,
+        given: &GivenText,
+    ) -> Result<(), Failure> {
+        let Collection { key, id: collection, maker, .. } = &intake.collection;
+        if *maker == caller.principal || caller.may(Some(Scope::Admin)) {
+            return Ok(());
+        }
+        let known = self.store.find_document(*key, &given.id).await?;
+        if known.is_none_or(|known| known.hash == given.prepared.hash) {
+            return Ok(());
+        }
+        let details = format!(
+            "the document `{}` of the shared collection `{collection}` is not yours, and this would replace it",
+            given.id
+        );
+        Err(Failure::new(FailureKind::PermissionDenied, details)
+            .hint("give the text another name, or ask the owner of the collection or an admin"))
     }
 
     async fn add_text(

@@ -16,9 +16,6 @@ use super::{
 };
 use crate::Failure;
 
-/// How soon it is seen what another process wrote.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-
 /// How often the parts are asked how they do, for those who want to hear of a change.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 
@@ -30,6 +27,26 @@ const TAKE_OVER_AFTER: Duration = Duration::from_secs(3);
 
 /// Figures that change with every search are told at most this often.
 const USAGE_EVERY: Duration = Duration::from_secs(1);
+
+/// A failure that comes at every look, as while a database is away, and is logged when it begins.
+#[derive(Default)]
+pub(super) struct Failing(bool);
+
+impl Failing {
+    /// Gives what a look found. A failure is logged unless the look before failed, too.
+    pub(super) fn found<T>(&mut self, found: Result<T, impl std::fmt::Display>, what: &str) -> Option<T> {
+        let is_again = std::mem::replace(&mut self.0, found.is_err());
+        match found {
+            Ok(found) => Some(found),
+            Err(failure) => {
+                if !is_again {
+                    tracing::warn!(%failure, "{what}");
+                }
+                None
+            }
+        }
+    }
+}
 
 /// What was used and told so far.
 struct UsageSeen {
@@ -57,15 +74,16 @@ impl KnowledgeService {
     /// Waits until there is something in the knowledge base; gives what has been told of it so far.
     async fn first_generation(&self) -> Generation {
         let mut seen = None;
+        let mut failing = Failing::default();
         loop {
-            match self.store.generation().await {
-                Ok(Generation(0)) => seen = Some(Generation(0)),
-                Ok(now) => return seen.unwrap_or(now),
-                Err(failure) => tracing::warn!(%failure, "the knowledge base cannot be followed yet"),
+            match failing.found(self.store.generation().await, "the knowledge base cannot be followed yet") {
+                Some(Generation(0)) => seen = Some(Generation(0)),
+                Some(now) => return seen.unwrap_or(now),
+                None => {}
             }
             tokio::select! {
                 () = self.wrote.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.store.await_news() => {}
             }
         }
     }
@@ -74,27 +92,23 @@ impl KnowledgeService {
         if let Err(failure) = self.indexing.catch_up().await {
             tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
         }
+        let (mut looking, mut counting) = (Failing::default(), Failing::default());
         loop {
             tokio::select! {
                 () = self.wrote.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.store.await_news() => {}
             }
-            match self.tell_since(seen).await {
-                Ok(Some(newest)) => {
-                    seen = newest;
-                    self.watches_changed.notify_one();
-                    self.settings_changed.notify_one();
-                    if let Err(failure) = self.indexing.catch_up().await {
-                        tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
-                    }
+            // The store may be busy or away for long; it is looked at again.
+            let told = looking.found(self.tell_since(seen).await, "it is not seen what changed");
+            if let Some(newest) = told.flatten() {
+                seen = newest;
+                self.watches_changed.notify_one();
+                self.settings_changed.notify_one();
+                if let Err(failure) = self.indexing.catch_up().await {
+                    tracing::warn!(%failure, "the indexes stay behind; the next search tries again");
                 }
-                Ok(None) => {}
-                // The store may be busy for long; it is looked at again.
-                Err(failure) => tracing::warn!(%failure, "it was not seen what changed"),
             }
-            if let Err(failure) = self.tell_usage(&mut usage).await {
-                tracing::warn!(%failure, "it was not seen what was used");
-            }
+            counting.found(self.tell_usage(&mut usage).await, "it is not seen what was used");
         }
     }
 

@@ -93,8 +93,8 @@ pub(super) fn with_staleness(mut hits: Vec<Hit>) -> Vec<Hit> {
 
 /// Whether a file says something else than it did. One that is gone does.
 fn has_changed(source: &SourceFile, hash: &[u8; 32]) -> bool {
-    // What is in no file does not change: a commit has its hash.
-    let Some(file) = file_of(&source.path) else { return false };
+    // What is in no file does not change: a commit has its hash. Of a file on another machine nothing is known here.
+    let Some(file) = file_of(&source.path).filter(|_| !source.is_elsewhere) else { return false };
     let Ok(metadata) = std::fs::metadata(file) else { return true };
     if metadata.len() != source.size {
         return true;

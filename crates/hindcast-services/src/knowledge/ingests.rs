@@ -41,6 +41,8 @@ pub struct IngestStatus {
     pub total: Option<u64>,
     /// What is being done.
     pub current: String,
+    /// Whether it was stopped before it had looked at everything.
+    pub is_stopped: bool,
     /// How it ended: a report, or why there is none.
     pub outcome: Option<Result<AddReport, String>>,
 }
@@ -143,6 +145,7 @@ impl KnowledgeService {
                 done: 0,
                 total: None,
                 current: "looking for files".into(),
+                is_stopped: false,
                 outcome: None,
             }),
             is_cancelled: AtomicBool::new(false),
@@ -174,9 +177,21 @@ impl KnowledgeService {
         let found = self.ingests.all().iter().find(|ingest| ingest.status().id == id).cloned();
         if let Some(ingest) = found {
             let now = self.clock.now();
-            ingest.change(|status| (status.ended_at, status.outcome) = (Some(now), Some(outcome)));
+            let is_left =
+                |report: &AddReport| report.notices.iter().any(|notice| notice.starts_with("stopped"));
+            let is_stopped = ingest.cancelled() && outcome.as_ref().is_ok_and(is_left);
+            ingest.change(|status| {
+                status.is_stopped = is_stopped;
+                (status.ended_at, status.outcome) = (Some(now), Some(outcome));
+            });
         }
         self.ingests.ended.notify_waiters();
+    }
+
+    /// One of the caller's ingests.
+    pub fn ingest(&self, caller: &Caller, id: &str) -> Result<IngestStatus, Failure> {
+        let found = self.ingests(caller).into_iter().find(|status| status.id == id);
+        found.ok_or_else(|| no_such_ingest(id))
     }
 
     /// The caller's ingests, newest first.
@@ -190,13 +205,16 @@ impl KnowledgeService {
     pub fn cancel_ingest(&self, caller: &Caller, id: &str) -> Result<(), Failure> {
         let all = self.ingests.all();
         let own = all.iter().find(|ingest| ingest.owner == caller.principal && ingest.status().id == id);
-        let Some(ingest) = own else {
-            let shown: String = id.chars().take(80).collect();
-            return Err(invalid(format!("there is no ingest `{shown}`"))
-                .hint("`knowledge/status` lists them; one of a server that was started again is gone: add the paths again, \
-                       and what is taken in is skipped"));
-        };
+        let Some(ingest) = own else { return Err(no_such_ingest(id)) };
         ingest.is_cancelled.store(true, Ordering::SeqCst);
         Ok(())
     }
+}
+
+fn no_such_ingest(id: &str) -> Failure {
+    let shown: String = id.chars().take(80).collect();
+    invalid(format!("there is no ingest `{shown}`")).hint(
+        "`knowledge/status` lists them; one of a server that was started again is gone: add the paths again, \
+         and what is taken in is skipped",
+    )
 }

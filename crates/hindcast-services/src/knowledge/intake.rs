@@ -2,29 +2,30 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::UNIX_EPOCH,
 };
 
 use hindcast_core::{
+    identity::PrincipalId,
     knowledge::{
-        Collection, CollectionSettings, Document, EmbedError, Language, NewChunk, NewDocument, NewVector,
-        Place, SourceFile, Tags, TextHash,
+        Collection, CollectionSettings, Document, EmbedError, NewDocument, NewVector, SourceFile, Tags,
+        TextHash,
     },
     progress::Progress,
     store::StoreError,
 };
-use hindcast_extract::{ExtractError, Extracted, Format, READER, chunk_within, written_in};
+use hindcast_extract::{ExtractError, Format, READER};
 use sha2::{Digest, Sha256};
 
 use super::{
     FileOutcome, FileReport, KnowledgeService, blocking,
-    extraction::Extractor,
     names::id_of_anything,
+    preparing::Prepared,
     reading::{Opened, Permit, is_gone},
     sources,
-    walk::{Found, FoundFile, Seen, is_escaped, shown},
+    walk::{Found, FoundFile, is_escaped, shown},
 };
 use crate::Failure;
 
@@ -46,6 +47,8 @@ pub(super) struct Intake {
     /// Whether it was made for what is taken in now.
     pub(super) is_new: bool,
     pub(super) permit: Arc<Permit>,
+    /// For whom documents are read.
+    pub(super) reads_for: PrincipalId,
     /// What whoever adds them says they are about.
     pub(super) tags: Vec<String>,
     /// Passages of the current file that are embedded.
@@ -77,19 +80,10 @@ impl Intake {
     }
 }
 
-/// A document that was read and cut, without vectors yet.
-#[derive(Clone)]
-pub(super) struct Prepared {
-    original: Vec<u8>,
-    pub(super) hash: TextHash,
-    pub(super) extracted: Extracted,
-    language: Option<Language>,
-    chunks: Vec<NewChunk>,
-}
-
 impl KnowledgeService {
     pub(super) fn intake_into(&self, collection: Collection, permit: Arc<Permit>) -> Intake {
         Intake {
+            reads_for: collection.maker.clone(),
             collection,
             is_new: false,
             permit,
@@ -115,11 +109,17 @@ impl KnowledgeService {
                 intake.notice(format!(
                     "stopped: {left} of {total} files were not looked at · hint: add them again"
                 ));
-                break;
+                progress.report(done, Some(total), "stopped");
+                return Ok(reports);
             }
             progress.report(done, Some(total), &found.shown);
             intake.parts = 0;
             let outcome = match found.file {
+                Ok(file) if file.path.file_name().is_some_and(|name| name.to_str().is_none()) => {
+                    FileOutcome::Failed {
+                        reason: "its name is not UTF-8 · hint: give it another name".into(),
+                    }
+                }
                 Ok(file) if !file.is_given && file.format().is_none() => {
                     intake.skip(&file, "files of this type are not understood");
                     continue;
@@ -205,8 +205,8 @@ impl KnowledgeService {
             known = self.moved(intake, hash).await?;
         }
         let format = format.of_content(&bytes);
-        let (extractor, settings) = (self.policy.extractor.clone(), intake.collection.settings.clone());
-        let prepared = match blocking(move || prepare(&extractor, format, bytes, hash, &settings)).await? {
+        let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
+        let prepared = match self.prepare(owner, format, bytes, hash, settings).await? {
             Ok(prepared) => prepared,
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
@@ -420,38 +420,6 @@ impl KnowledgeService {
             }
         }
     }
-
-    /// Removes documents whose files are gone from the folders that were read. What was `seen` there is not gone, even if its
-    /// path cannot be written as text.
-    pub(super) async fn remove_vanished(
-        &self,
-        intake: &Intake,
-        roots: &[PathBuf],
-        seen: &Seen,
-    ) -> Result<Vec<FileReport>, Failure> {
-        let mut candidates = Vec::new();
-        for root in roots {
-            let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
-            let source = |document: Document| Some((document.source.clone()?.path, document));
-            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| seen.misses(path)));
-        }
-        let gone = blocking(move || {
-            candidates.retain(|(path, _)| sources::file_of(path).is_some_and(is_gone));
-            candidates
-        })
-        .await?;
-        if gone.is_empty() {
-            return Ok(Vec::new());
-        }
-        let versions = gone.iter().map(|(_, document)| document.version()).collect();
-        let removed = self.store.remove_unchanged(versions, self.clock.now()).await?;
-        self.wrote.notify_one();
-        let report = |(path, document): (String, Document)| FileReport {
-            path,
-            outcome: FileOutcome::Removed { document: document.id },
-        };
-        Ok(gone.into_iter().filter(|(_, document)| removed.contains(&document.key)).map(report).collect())
-    }
 }
 
 /// Which version of the readers, and which size of passages, makes the text: what was read otherwise is read again when it is
@@ -513,45 +481,7 @@ fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFi
     }
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified = modified.and_then(|age| i64::try_from(age.as_nanos()).ok()).unwrap_or_default();
-    Ok((opened, SourceFile { path: shown(path), modified, size }))
-}
-
-pub(super) fn prepare(
-    extractor: &Extractor,
-    format: Format,
-    original: Vec<u8>,
-    hash: TextHash,
-    settings: &CollectionSettings,
-) -> Result<Prepared, String> {
-    let extracted = extractor.extract(format, &original)?;
-    let text = match &extracted.text {
-        Some(text) => text,
-        None => std::str::from_utf8(&original).map_err(|error| error.to_string())?,
-    };
-    let largest = settings.passage_bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    let chunks = chunk_within(format, text, &extracted, largest)
-        .into_iter()
-        .map(|chunk| {
-            let headings = chunk.headings.join(" › ");
-            let text = text[chunk.range.clone()].to_owned();
-            let hash = Sha256::new().chain_update(&headings).chain_update([0]).chain_update(&text).finalize();
-            let bytes = (chunk.range.start as u64, chunk.range.end as u64);
-            NewChunk {
-                hash: hash.into(),
-                headings,
-                text,
-                place: Place { bytes, lines: chunk.lines, page: chunk.page },
-                is_code: format.is_code(),
-                vector: None,
-            }
-        })
-        .collect();
-    let language = match settings.language {
-        _ if format.is_code() => None,
-        None => written_in(text).and_then(Language::of_tag),
-        decided => decided,
-    };
-    Ok(Prepared { original, hash, extracted, language, chunks })
+    Ok((opened, SourceFile { path: shown(path), modified, size, is_elsewhere: false }))
 }
 
 fn title_of_file(file: &FoundFile, format: Format) -> String {

@@ -27,13 +27,16 @@ mod lease;
 mod meaning;
 mod models;
 mod names;
+mod preparing;
 pub mod quality;
+mod readers;
 mod reading;
 mod search;
 mod selection;
 mod settings;
 mod sources;
 mod topics;
+mod vanishing;
 mod walk;
 mod watch;
 
@@ -67,15 +70,17 @@ pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
 };
 pub use reading::ReadPolicy;
-pub use search::{Hit, MOST_CONTEXT, SearchAnswer, SearchMode, SearchRequest};
+pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest, moment};
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
+use extraction::Deadly;
 use health::OllamaProbe;
 use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
+use readers::Readers;
 
 /// How long a program that was told to stop waits for its indexes.
 const LONGEST_FINISH: Duration = Duration::from_secs(3);
@@ -139,6 +144,9 @@ pub struct KnowledgeService {
     indexing: Arc<Indexing>,
     installing: Installing,
     ingests: Ingests,
+    readers: Readers,
+    /// What is not read again.
+    deadly: Deadly,
     ollama_probe: OllamaProbe,
     /// Somebody wants to know how the parts do.
     health_wanted: Notify,
@@ -184,6 +192,8 @@ impl KnowledgeService {
             indexing,
             installing: Installing::default(),
             ingests: Ingests::default(),
+            readers: Readers::default(),
+            deadly: Deadly::default(),
             ollama_probe: OllamaProbe::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
@@ -191,6 +201,11 @@ impl KnowledgeService {
             settings_changed: Notify::new(),
             stopping: Stopping::default(),
         })
+    }
+
+    /// The model that makes vectors where a collection does not choose another, and how many numbers they have.
+    pub fn usual_vectors(&self) -> (String, usize) {
+        (self.embedder.model().to_owned(), self.embedder.dimension())
     }
 
     /// Lets long work stop at the next safe point: the program is about to end. What is taken in file by file stops between two

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use hindcast_core::{
+    Timestamp,
     identity::Caller,
     knowledge::{
         ChunkId, ChunkSet, Collection, CollectionKey, DocumentFilter, EmbedError, FoundChunk, IndexError,
@@ -29,8 +30,11 @@ const LONGEST_QUERY: usize = 10_000;
 /// So many of the best passages are read by a cross-encoder, each as costly as embedding it.
 const RERANKED: usize = 20;
 
+/// How many hits there are at most.
+const MOST_HITS: usize = 50;
+
 /// How many passages around a hit are shown at most, on each side.
-pub const MOST_CONTEXT: usize = 5;
+const MOST_CONTEXT: usize = 5;
 
 /// By what is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,6 +98,36 @@ pub struct SearchAnswer {
     pub notices: Vec<String>,
 }
 
+impl SearchRequest {
+    /// Refuses what is beyond the limits of those who search.
+    pub fn check(&self) -> Result<(), Failure> {
+        if !(1..=MOST_HITS).contains(&self.limit) {
+            return Err(invalid(format!("`limit` is {}, not between 1 and {MOST_HITS}", self.limit)));
+        }
+        if let Some(relevance) = self.min_relevance.filter(|relevance| !(0.0..=1.0).contains(relevance)) {
+            return Err(invalid(format!("`min_relevance` is {relevance}, not between 0 and 1")));
+        }
+        if self.context > MOST_CONTEXT {
+            return Err(invalid(format!("`context` is {}, not between 0 and {MOST_CONTEXT}", self.context)));
+        }
+        Ok(())
+    }
+}
+
+/// The moment that a date or a time means, in UTC where no zone is given. `field` is what it was given as.
+pub fn moment(field: &str, text: &str) -> Result<Timestamp, Failure> {
+    let in_utc = |text: &str| {
+        let time: jiff::civil::DateTime = text.parse().ok()?;
+        Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let text = text.trim();
+    text.parse().ok().or_else(|| in_utc(text)).ok_or_else(|| {
+        let shown: String = text.chars().take(80).collect();
+        invalid(format!("`{field}` is `{shown}`, which is no date"))
+            .hint("write it as `2021-01-01` or `2021-01-01T12:00:00Z`")
+    })
+}
+
 impl KnowledgeService {
     /// Searches what the caller sees, and writes down that it was searched.
     pub async fn search(&self, caller: &Caller, request: SearchRequest) -> Result<SearchAnswer, Failure> {
@@ -153,6 +187,9 @@ impl KnowledgeService {
         let meanings = self.meanings(request, collections, notices).await?;
         // A model that was opened just now has an index that is behind.
         self.catch_up_for_search().await?;
+        if request.mode == SearchMode::Hybrid {
+            notices.extend(without_vectors(&meanings, collections));
+        }
         let Candidates { lexical, dense, is_foreign } =
             self.candidates(request, meanings, within, only, notices).await?;
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
@@ -344,6 +381,25 @@ fn nearest(
     Ok(Ok((all, knows_languages)))
 }
 
+/// Which models have no vectors of passages that could be found: these are found by their words only.
+fn without_vectors(
+    meanings: &[(Arc<Meaning>, Vec<CollectionKey>)],
+    collections: &[Collection],
+) -> impl Iterator<Item = String> {
+    let has_passages = |keys: &[CollectionKey]| {
+        collections.iter().any(|collection| collection.chunks > 0 && keys.contains(&collection.key))
+    };
+    meanings.iter().filter(move |(meaning, keys)| meaning.vectors.is_empty() && has_passages(keys)).map(
+        |(meaning, _)| {
+            format!(
+                "found by words only, not by meaning: no passage has a vector of the embedding model `{}` · hint: \
+                 `hindcast models pull` installs it, and `hindcast knowledge reindex` makes the vectors",
+                meaning.embedder.model()
+            )
+        },
+    )
+}
+
 /// What a cross-encoder reads of a passage.
 fn passage((found, _): &(FoundChunk, f32)) -> String {
     embedded_text(&found.headings, &found.text)
@@ -365,4 +421,23 @@ fn check_query(query: &str) -> Result<(), Failure> {
         return Err(invalid(format!("the query is longer than {LONGEST_QUERY} bytes")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_the_beginning_of_its_day_in_utc() {
+        for (text, expected) in [
+            ("2021-01-01", "2021-01-01T00:00:00Z"),
+            ("2021-01-01T12:30:00", "2021-01-01T12:30:00Z"),
+            ("2021-01-01T12:30:00+02:00", "2021-01-01T10:30:00Z"),
+        ] {
+            assert_eq!(moment("since", text).unwrap().to_string(), expected);
+        }
+        for text in ["", "yesterday", "2021-13-01"] {
+            assert!(moment("until", text).unwrap_err().to_string().starts_with("`until` is"), "{text}");
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Which files of a folder are taken: what `.gitignore`, `.ignore` and the patterns of whoever gave it say.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use hindcast_core::knowledge::Patterns;
 use ignore::{
@@ -12,13 +15,30 @@ use super::{invalid, reading::Permit};
 use crate::Failure;
 
 /// Files of rules, those of the later counting more.
-const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
+pub(super) const RULE_FILES: [&str; 2] = [".gitignore", ".ignore"];
 
 /// Longer files of rules are not read.
 const LONGEST_RULES: u64 = 1 << 20;
 
-/// Refuses patterns that cannot be understood.
+/// More patterns, or longer ones, take seconds to be made ready, for every folder that is given.
+const MOST_PATTERNS: usize = 1000;
+const LONGEST_PATTERN: usize = 1000;
+
+/// Refuses patterns that are too many or cannot be understood. Blocks.
 pub(super) fn check(patterns: &Patterns) -> Result<(), Failure> {
+    for (name, list) in [("include", &patterns.include), ("exclude", &patterns.exclude)] {
+        if list.len() > MOST_PATTERNS {
+            return Err(invalid(format!("`{name}` has {} patterns, more than {MOST_PATTERNS}", list.len()))
+                .hint("give folders or `*` instead of single files, or add the files by their paths"));
+        }
+        if let Some(long) = list.iter().find(|pattern| pattern.len() > LONGEST_PATTERN) {
+            return Err(invalid(format!(
+                "a pattern of `{name}` has {} bytes, more than {LONGEST_PATTERN}",
+                long.len()
+            ))
+            .hint("give a shorter one: `*` stands for any part of a name"));
+        }
+    }
     for pattern in patterns.include.iter().chain(&patterns.exclude) {
         let mut builder = GitignoreBuilder::new("");
         let is_bad = pattern.trim().is_empty()
@@ -40,8 +60,19 @@ pub(super) struct Rules {
     exclude: Option<Gitignore>,
     /// Where patterns are anchored.
     top: PathBuf,
-    /// Of folders around the current one, outermost first.
-    folders: Vec<Gitignore>,
+    /// Of folders around the current one, outermost first: each file's, and when it changed.
+    folders: Vec<Vec<(Gitignore, Option<SystemTime>)>>,
+}
+
+/// Why something is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    /// It is none of those that were asked for.
+    NotIncluded,
+    /// Whoever gave the folder does not want it.
+    Excluded,
+    /// A file of rules names it, which changed then.
+    Ignored(Option<SystemTime>),
 }
 
 impl Rules {
@@ -78,18 +109,17 @@ impl Rules {
 
     /// Takes the rules of a folder.
     pub(super) fn enter(&mut self, permit: &Permit, folder: &Path) {
-        let mut builder = GitignoreBuilder::new(folder);
-        for name in RULE_FILES {
-            let opened = permit.open(&folder.join(name)).ok();
-            let read = opened
-                .filter(|opened| opened.metadata.is_file())
-                .and_then(|opened| opened.read(LONGEST_RULES).ok());
-            for line in String::from_utf8_lossy(&read.unwrap_or_default()).lines() {
+        let rules = RULE_FILES.iter().filter_map(|name| {
+            let opened = permit.open(&folder.join(name)).ok().filter(|opened| opened.metadata.is_file())?;
+            let (changed, read) = (changed_at(&opened.metadata), opened.read(LONGEST_RULES).ok()?);
+            let mut builder = GitignoreBuilder::new(folder);
+            for line in String::from_utf8_lossy(&read).lines() {
                 // A line that git would not understand either.
                 let _ = builder.add_line(None, line);
             }
-        }
-        self.folders.push(builder.build().unwrap_or_else(|_| Gitignore::empty()));
+            Some((builder.build().ok()?, changed))
+        });
+        self.folders.push(rules.collect());
     }
 
     /// Forgets the rules of the folder that was entered last.
@@ -97,16 +127,16 @@ impl Rules {
         self.folders.pop();
     }
 
-    /// Whether something is not taken.
-    pub(super) fn leave_out(&self, path: &Path, is_folder: bool) -> bool {
+    /// Why something is not taken; none of what is.
+    pub(super) fn leave_out(&self, path: &Path, is_folder: bool) -> Option<LeftOut> {
         if let Ok(relative) = path.strip_prefix(&self.top) {
             let is_named =
                 |patterns: &Gitignore| patterns.matched_path_or_any_parents(relative, is_folder).is_ignore();
             if self.exclude.as_ref().is_some_and(is_named) {
-                return true;
+                return Some(LeftOut::Excluded);
             }
             if !is_folder && self.include.as_ref().is_some_and(|include| !is_named(include)) {
-                return true;
+                return Some(LeftOut::NotIncluded);
             }
         }
         // The innermost rule that says something decides.
@@ -114,8 +144,43 @@ impl Rules {
             .folders
             .iter()
             .rev()
-            .map(|rules| rules.matched(path, is_folder))
-            .find(|said| !said.is_none());
-        matches!(said, Some(Match::Ignore(_)))
+            .flat_map(|files| files.iter().rev())
+            .map(|(rules, changed)| (rules.matched(path, is_folder), changed))
+            .find(|(said, _)| !said.is_none());
+        match said {
+            Some((Match::Ignore(_), changed)) => Some(LeftOut::Ignored(*changed)),
+            _ => None,
+        }
+    }
+}
+
+/// When a file was written or put in its place.
+#[cfg(unix)]
+fn changed_at(metadata: &std::fs::Metadata) -> Option<SystemTime> {
+    use std::{os::unix::fs::MetadataExt, time::Duration};
+    let (seconds, rest) = (u64::try_from(metadata.ctime()).ok()?, u32::try_from(metadata.ctime_nsec()).ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, rest))
+}
+
+#[cfg(not(unix))]
+fn changed_at(metadata: &std::fs::Metadata) -> Option<SystemTime> {
+    metadata.modified().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_that_are_too_many_or_too_long_are_refused() {
+        let refused = |include: Vec<String>, exclude: Vec<String>| {
+            check(&Patterns { include, exclude }).unwrap_err().to_string()
+        };
+        let many = (0..1001).map(|number| format!("{number}.md")).collect();
+        assert!(refused(many, Vec::new()).contains("`include` has 1001 patterns"));
+        let long = refused(Vec::new(), vec!["x".repeat(1001)]);
+        assert!(long.contains("`exclude` has 1001 bytes"), "{long}");
+        let most = (0..1000).map(|number| format!("{number}.md")).collect();
+        assert!(check(&Patterns { include: most, exclude: vec!["x".repeat(1000)] }).is_ok());
     }
 }

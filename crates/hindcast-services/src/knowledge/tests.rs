@@ -293,6 +293,43 @@ fn files(collection: &str, path: &std::path::Path, watch: bool) -> AddRequest {
 }
 
 #[tokio::test]
+async fn documents_of_files_that_come_to_be_ignored_or_excluded_go() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    let root = notes.path().canonicalize().unwrap();
+    std::fs::create_dir(root.join("drafts")).unwrap();
+    for name in ["a.md", "b.txt", "c.log", "drafts/d.md"] {
+        std::fs::write(root.join(name), format!("The heron of {name}.")).unwrap();
+    }
+    let local = Caller::local();
+    let kept = || async {
+        let collection = stage.service.collection(&local, "birds").await.unwrap();
+        let documents = stage.service.documents(&collection).await.unwrap();
+        let mut paths: Vec<_> = documents
+            .into_iter()
+            .map(|document| {
+                let path = std::path::PathBuf::from(document.source.unwrap().path);
+                path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned()
+            })
+            .collect();
+        paths.sort();
+        paths
+    };
+    stage.service.add(&local, files("birds", &root, false), &Unwatched).await.unwrap();
+    assert_eq!(kept().await, ["a.md", "b.txt", "c.log", "drafts/d.md"]);
+    std::fs::write(root.join(".gitignore"), "drafts/\n").unwrap();
+    let excluding = |pattern: &str| {
+        let patterns = Patterns { include: vec!["*.md".into()], exclude: vec![pattern.into()] };
+        let material = Material::Paths { paths: vec![root.clone()], patterns, watch: false };
+        AddRequest { material, ..files("birds", &root, false) }
+    };
+    let report = stage.service.add(&local, excluding("*.log"), &Unwatched).await.unwrap();
+    let removed = report.files.iter().filter(|file| matches!(file.outcome, FileOutcome::Removed { .. }));
+    assert_eq!(removed.count(), 2, "{report:?}");
+    assert_eq!(kept().await, ["a.md", "b.txt"], "what is only not included stays");
+}
+
+#[tokio::test]
 async fn what_says_the_same_is_embedded_once() {
     let folder = tempfile::tempdir().unwrap();
     let embedder = Arc::new(CountingEmbedder(0.into()));
@@ -372,6 +409,25 @@ async fn an_addition_in_the_background_tells_how_far_it_is() {
     let skipped =
         SkippedKind { kind: ".svg".into(), reason: "files of this type are not understood".into(), files: 1 };
     assert_eq!(report.skipped, [skipped]);
+}
+
+#[tokio::test]
+async fn an_addition_in_the_background_that_is_stopped_is_not_done() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    for number in 0..30 {
+        std::fs::write(notes.path().join(format!("{number}.md")), format!("The heron number {number}."))
+            .unwrap();
+    }
+    let local = Caller::local();
+    // The task runs when this one waits.
+    let id = stage.service.add_in_background(&local, files("birds", notes.path(), false)).unwrap();
+    stage.service.cancel_ingest(&local, &id).unwrap();
+    stage.service.ingests.end().await;
+    let status = stage.service.ingest(&local, &id).unwrap();
+    assert_eq!((status.is_stopped, status.done, status.total), (true, 0, Some(30)), "{status:?}");
+    let unknown = stage.service.ingest(&local, "zzz").unwrap_err();
+    assert!(unknown.to_string().starts_with("there is no ingest `zzz`"), "{unknown}");
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! The files behind the paths that were given.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use hindcast_extract::Format;
@@ -12,7 +12,7 @@ use hindcast_core::knowledge::Patterns;
 
 use super::{
     reading::{Opened, Permit},
-    selection::Rules,
+    selection::{LeftOut, Rules},
 };
 
 /// A file that was found, or why it cannot be read.
@@ -74,12 +74,15 @@ pub(super) struct Walked {
     pub(super) notices: Vec<String>,
     /// Which versions of packages were found.
     pub(super) versions: Vec<String>,
+    /// Files and folders that are ignored or excluded, and since when; none where it is since the walk.
+    pub(super) left_out: HashMap<String, Option<SystemTime>>,
 }
 
 /// What a walk saw.
 #[derive(Debug)]
 pub(super) struct Seen {
     paths: HashSet<String>,
+    left_out: HashMap<String, Option<SystemTime>>,
     is_complete: bool,
 }
 
@@ -87,7 +90,7 @@ impl Walked {
     /// What was seen, by its path as text.
     pub(super) fn seen(&self) -> Seen {
         let paths = self.found.iter().map(|found| found.shown.clone()).collect();
-        Seen { paths, is_complete: self.notices.is_empty() }
+        Seen { paths, left_out: self.left_out.clone(), is_complete: self.notices.is_empty() }
     }
 }
 
@@ -97,7 +100,19 @@ impl Seen {
     pub(super) fn misses(&self, path: &str) -> bool {
         !self.paths.contains(path) && (self.is_complete || !is_escaped(path))
     }
+
+    /// The file or folder that was left out and has this file, if that came after the file was taken in. A file that was taken in
+    /// although it was ignored then was named itself.
+    pub(super) fn left_out_since<'a>(&self, path: &'a str, taken_in: SystemTime) -> Option<&'a Path> {
+        let is_later = |since: &Option<SystemTime>| since.is_none_or(|since| since + CLOCK_STEP >= taken_in);
+        Path::new(path)
+            .ancestors()
+            .find(|one| one.to_str().and_then(|one| self.left_out.get(one)).is_some_and(is_later))
+    }
 }
+
+/// The clock of a file system may be this much behind.
+const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// Whether a path may be one that is not UTF-8, and so not the path of its file.
 pub(super) fn is_escaped(path: &str) -> bool {
@@ -160,6 +175,7 @@ pub(super) fn walk(
         is_over: false,
         rules: Rules::default(),
         reads_rules: true,
+        is_asked: selection.base.is_none(),
     };
     for root in roots {
         let base = selection.base.filter(|base| root.starts_with(base) && root != base);
@@ -172,7 +188,7 @@ pub(super) fn walk(
         }
         let is_left_out = base.is_some_and(|base| {
             let mut folders = root.ancestors().skip(1).take_while(|folder| folder != &base);
-            folders.any(|folder| walk.rules.leave_out(folder, true))
+            folders.any(|folder| walk.leaves_out(folder, true))
         });
         if !is_left_out {
             let accepted = walk.take(root, Path::new(""), usize::from(base.is_some()));
@@ -195,6 +211,8 @@ struct Walk<'a> {
     is_over: bool,
     rules: Rules,
     reads_rules: bool,
+    /// Whether somebody gave the patterns just now.
+    is_asked: bool,
 }
 
 enum Entry {
@@ -254,7 +272,7 @@ impl Walk<'_> {
     fn look(&mut self, path: &Path, depth: usize) -> Result<Entry, String> {
         let (real, opened) = self.open(path, depth)?;
         let kind = opened.metadata.file_type();
-        if depth > 0 && self.rules.leave_out(path, kind.is_dir()) {
+        if depth > 0 && self.leaves_out(path, kind.is_dir()) {
             return Ok(Entry::LeftOut);
         }
         if kind.is_file() {
@@ -275,6 +293,18 @@ impl Walk<'_> {
         self.walking.enter(&real);
         let children = opened.names()?.into_iter().map(|name| real.join(name)).collect();
         Ok(Entry::Folder(real, children))
+    }
+
+    /// Whether something is not taken; remembers what is taken no more.
+    fn leaves_out(&mut self, path: &Path, is_folder: bool) -> bool {
+        let left_out = self.rules.leave_out(path, is_folder);
+        let since = match left_out {
+            Some(LeftOut::Excluded) if self.is_asked => None,
+            Some(LeftOut::Ignored(Some(since))) => Some(since),
+            _ => return left_out.is_some(),
+        };
+        self.walked.left_out.insert(shown(path), since);
+        true
     }
 
     /// Opens what is at a path, and gives its true path. What is not a link in a folder whose true path is known needs no

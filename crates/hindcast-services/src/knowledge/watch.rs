@@ -17,9 +17,11 @@ use tokio::sync::Notify;
 
 use super::{
     KnowledgeService, Stopping, blocking,
+    follow::Failing,
     intake::Intake,
     lease::Leases,
     reading::Reader,
+    selection::RULE_FILES,
     walk::{Found, Seen, Selection, WalkLimits, Walking, walk},
 };
 use crate::Failure;
@@ -60,12 +62,21 @@ impl Ear {
         } else if event.kind.is_access() {
             return;
         }
-        pending.paths.extend(event.paths.into_iter().filter(|path| !is_hidden(path)));
+        pending.paths.extend(event.paths.into_iter().filter_map(changed));
         if pending.paths.len() > MOST_PENDING {
             *pending = Pending { paths: HashSet::new(), is_everything: true };
         }
         drop(pending);
         self.heard.notify_one();
+    }
+}
+
+/// What to look at when something changed at a path: all of a folder whose rules changed.
+fn changed(path: PathBuf) -> Option<PathBuf> {
+    let is_rules = RULE_FILES.iter().any(|name| path.file_name().is_some_and(|file| file == *name));
+    match path.parent() {
+        Some(folder) if is_rules => Some(folder.into()),
+        _ => Some(path).filter(|path| !is_hidden(path)),
     }
 }
 
@@ -85,6 +96,8 @@ struct Held {
     folders: HashSet<PathBuf>,
     /// Whether there was something at its path when it was last looked at.
     is_there: bool,
+    /// The file system its folder was on when it last had files.
+    device: Option<u64>,
 }
 
 /// Files of a watch that are being taken in.
@@ -98,6 +111,8 @@ struct Job {
     /// What changed, and what was found there.
     paths: Vec<PathBuf>,
     seen: Seen,
+    /// The file system that the folder is expected on.
+    device: Option<u64>,
 }
 
 /// The watches of this process, and what changed there.
@@ -113,6 +128,7 @@ pub(super) struct Watching {
     jobs: VecDeque<Job>,
     /// Why watches were not read. Each reason is logged once for each grant, however often the folder comes and goes.
     refused: HashMap<i64, (WatchGrant, HashSet<String>)>,
+    failing: Failing,
 }
 
 /// Whether a watch may be read, as far as the disk tells.
@@ -135,15 +151,15 @@ impl Watching {
             unread: HashSet::new(),
             jobs: VecDeque::new(),
             refused: HashMap::new(),
+            failing: Failing::default(),
         }
     }
 
     /// Watches for as long as it is polled.
     pub(super) async fn run(mut self) {
         loop {
-            if let Err(failure) = self.refresh().await {
-                tracing::warn!(%failure, "it is not known which folders to watch");
-            }
+            let refreshed = self.refresh().await;
+            self.failing.found(refreshed, "it is not known which folders to watch");
             self.begin().await;
             self.go_on().await;
             if !self.jobs.is_empty() {
@@ -165,7 +181,8 @@ impl Watching {
 
     /// Finds out what this process is to look after. What is new is read: it may have changed while nobody watched.
     async fn refresh(&mut self) -> Result<(), Failure> {
-        let wanted = self.service.store.watches().await?;
+        let mut wanted = self.service.store.watches().await?;
+        wanted.retain(|watch| watch.elsewhere.is_none());
         let gone: Vec<_> =
             self.held.keys().copied().filter(|key| wanted.iter().all(|watch| watch.key != *key)).collect();
         for key in gone {
@@ -188,7 +205,7 @@ impl Watching {
         let key = watch.key;
         let held = self.held.entry(key).or_insert_with(|| {
             self.unread.insert(key);
-            Held { watch: watch.clone(), folders: HashSet::new(), is_there }
+            Held { watch: watch.clone(), folders: HashSet::new(), is_there, device: None }
         });
         if is_there != held.is_there {
             self.unread.insert(key);
@@ -316,7 +333,9 @@ impl Watching {
 
     /// The files behind paths of a watch; from now on the system tells what happens to them.
     async fn find(&mut self, key: i64, paths: Vec<PathBuf>, is_whole: bool) -> Result<Option<Job>, Failure> {
-        let Some(watch) = self.held.get(&key).map(|held| held.watch.clone()) else { return Ok(None) };
+        let Some((watch, device)) = self.held.get(&key).map(|held| (held.watch.clone(), held.device)) else {
+            return Ok(None);
+        };
         let Some(reader) = self.reader(&watch.grant).await else { return Ok(None) };
         let collections = self.service.store.collections(None).await?;
         let Some(collection) = collections.into_iter().find(|found| found.key == watch.collection) else {
@@ -332,7 +351,7 @@ impl Watching {
             is_told: false,
         };
         let (root, patterns) = (PathBuf::from(&watch.path), watch.patterns.clone());
-        let (permit, walked, folders, is_there) = blocking(move || {
+        let (permit, walked, folders, is_there, has_files_on) = blocking(move || {
             let permit = policy.permit(reader);
             if root.is_file() {
                 // A file that is replaced by another of its name is seen by its folder only.
@@ -340,15 +359,19 @@ impl Watching {
             }
             let there: Vec<_> = roots.into_iter().filter(|root| root.exists()).collect();
             let walked = walk(&permit, &there, Selection::within(&patterns, &root), limits, &mut listening);
-            (Arc::new(permit), walked, listening.folders, root.exists())
+            (Arc::new(permit), walked, listening.folders, root.exists(), device_with_files(&root))
         })
         .await?;
         self.keep_folders(key, folders, is_there).await;
+        let device = has_files_on.or(device);
+        if let Some(held) = self.held.get_mut(&key) {
+            held.device = device;
+        }
         for notice in &walked.notices {
             tracing::warn!(path = watch.path, "{notice}");
         }
         let (seen, intake) = (walked.seen(), self.service.intake_into(collection, permit));
-        Ok(Some(Job { watch, is_whole, intake, found: walked.found.into(), paths, seen }))
+        Ok(Some(Job { watch, is_whole, intake, found: walked.found.into(), paths, seen, device }))
     }
 
     /// Remembers which folders belong to a watch, and forgets those that are gone.
@@ -377,11 +400,75 @@ impl KnowledgeService {
         if !job.found.is_empty() {
             return Ok(false);
         }
-        for report in self.remove_vanished(&job.intake, &job.paths, &job.seen).await? {
+        let (root, device) = (PathBuf::from(&job.watch.path), job.device);
+        let is_away = || {
+            let root = root.clone();
+            blocking(move || away(&root, device).is_some())
+        };
+        if is_away().await? {
+            return Ok(true);
+        }
+        let gone = self.vanished(&job.intake, &job.paths, &job.seen).await?;
+        // The folder may have gone while its files were looked for.
+        if gone.is_empty() || is_away().await? {
+            return Ok(true);
+        }
+        for report in self.remove_gone(gone).await? {
             tracing::debug!(path = report.path, "a watched file is gone");
         }
         Ok(true)
     }
+
+    /// Why a watched folder is not followed at the moment, if it is not there. A drive may not be plugged in.
+    pub async fn watch_notice(&self, watch: &Watch) -> Result<Option<String>, Failure> {
+        let reader = if watch.grant == WatchGrant::Local { Reader::Local } else { Reader::Remote };
+        let (policy, path) = (self.policy.reading.clone(), PathBuf::from(&watch.path));
+        let why = blocking(move || away(&path, None).filter(|_| policy.permit(reader).covers(&path))).await?;
+        Ok(match why {
+            Some(Away::Missing) => Some("is not there; its documents are kept".into()),
+            Some(Away::Empty)
+                if !self.store.documents_below(watch.collection, &watch.path).await?.is_empty() =>
+            {
+                Some("is empty; its documents are kept".into())
+            }
+            _ => None,
+        })
+    }
+}
+
+/// How a watched folder can be away, with all its files.
+enum Away {
+    Missing,
+    /// As the place of a drive that is not plugged in.
+    Empty,
+}
+
+/// Whether a folder is away. One that is empty is, unless it is on the file system where it had files: then they were deleted.
+fn away(root: &Path, device: Option<u64>) -> Option<Away> {
+    let Ok(metadata) = std::fs::metadata(root) else { return Some(Away::Missing) };
+    let is_empty = metadata.is_dir() && !has_entries(root);
+    let is_same = device.is_some() && device == device_of(&metadata);
+    (is_empty && !is_same).then_some(Away::Empty)
+}
+
+fn has_entries(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// The file system of a folder that has files.
+fn device_with_files(root: &Path) -> Option<u64> {
+    let metadata = std::fs::metadata(root).ok()?;
+    if metadata.is_dir() && has_entries(root) { device_of(&metadata) } else { None }
+}
+
+#[cfg(unix)]
+fn device_of(metadata: &std::fs::Metadata) -> Option<u64> {
+    Some(std::os::unix::fs::MetadataExt::dev(metadata))
+}
+
+#[cfg(not(unix))]
+fn device_of(_: &std::fs::Metadata) -> Option<u64> {
+    None
 }
 
 impl Held {

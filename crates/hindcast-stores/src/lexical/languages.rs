@@ -1,6 +1,9 @@
 //! Words of many languages as they are indexed and asked for: stemmed, without accents, and which of them say nothing.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
 
 use hindcast_core::knowledge::Language;
 use tantivy::tokenizer::{
@@ -28,18 +31,53 @@ const QUESTION_WORDS: &[(Language, &[&str])] = &[
     (Language::German, &["wann", "warum", "wieso", "wer"]),
 ];
 
-/// The words of a text as they are indexed.
-pub(super) fn of_text(text: &str, language: Language) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    let words = Words::for_purpose(Purpose::Index);
-    TextAnalyzer::builder(words).filter(Stemmer::new(stemmed(language))).build().token_stream(text).process(
-        &mut |token| {
-            let mut token = token.clone();
-            fold(&mut token.text);
-            tokens.push(token);
-        },
-    );
-    tokens
+/// Words with their stems, which cost more to find than all else about a text: most words of a text were in one before.
+#[derive(Default)]
+pub(super) struct Stems {
+    /// Of this language.
+    language: Option<Language>,
+    known: HashMap<String, String>,
+}
+
+impl Stems {
+    /// More are not remembered.
+    const MOST: usize = 50_000;
+
+    /// The words of a text as they are indexed.
+    pub(super) fn of_text(&mut self, text: &str, language: Language) -> Vec<Token> {
+        if self.language != Some(language) || self.known.len() >= Self::MOST {
+            *self = Self { language: Some(language), known: HashMap::new() };
+        }
+        let mut analyzer =
+            TextAnalyzer::builder(RawTokenizer::default()).filter(Stemmer::new(stemmed(language))).build();
+        let mut tokens = Vec::new();
+        Words::for_purpose(Purpose::Index).token_stream(text).process(&mut |token| {
+            let stem = match self.known.get(&token.text) {
+                Some(stem) => stem.clone(),
+                None => {
+                    let stem = stem(&mut analyzer, &token.text);
+                    self.known.insert(token.text.clone(), stem.clone());
+                    stem
+                }
+            };
+            tokens.push(Token { text: stem, ..token_without_text(token) });
+        });
+        tokens
+    }
+}
+
+/// Where a token stands, without what it says.
+fn token_without_text(token: &Token) -> Token {
+    let &Token { offset_from, offset_to, position, position_length, .. } = token;
+    Token { offset_from, offset_to, position, position_length, text: String::new() }
+}
+
+/// A word as it is indexed.
+fn stem(analyzer: &mut TextAnalyzer, word: &str) -> String {
+    let mut stream = analyzer.token_stream(word);
+    let mut stem = if stream.advance() { stream.token().text.clone() } else { word.to_owned() };
+    fold(&mut stem);
+    stem
 }
 
 /// A question, taken apart.
@@ -121,13 +159,9 @@ fn stems(word: &str, languages: &[Language]) -> Vec<String> {
     for &language in [Language::English].iter().chain(languages) {
         let mut analyzer =
             TextAnalyzer::builder(RawTokenizer::default()).filter(Stemmer::new(stemmed(language))).build();
-        let mut stream = analyzer.token_stream(word);
-        if stream.advance() {
-            let mut stem = stream.token().text.clone();
-            fold(&mut stem);
-            if !stems.contains(&stem) {
-                stems.push(stem);
-            }
+        let stem = stem(&mut analyzer, word);
+        if !stems.contains(&stem) {
+            stems.push(stem);
         }
     }
     stems
@@ -199,7 +233,11 @@ mod tests {
     const ALL: &[Language] = Language::ALL;
 
     fn indexed(text: &str, language: Language) -> Vec<String> {
-        of_text(text, language).into_iter().map(|token| token.text).collect()
+        let mut stems = Stems::default();
+        let once: Vec<_> = stems.of_text(text, language).into_iter().map(|token| token.text).collect();
+        let again: Vec<_> = stems.of_text(text, language).into_iter().map(|token| token.text).collect();
+        assert_eq!(once, again, "a remembered stem is the same");
+        once
     }
 
     #[test]

@@ -14,7 +14,7 @@ use hindcast_core::knowledge::{
     ChunkId, ChunkSet, CollectionKey, Generation, IndexError, Language, LexicalEntry, LexicalRead,
     LexicalWrite, ScoredChunk,
 };
-use languages::Question;
+use languages::{Question, Stems};
 use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
     collector::{FilterCollector, TopDocs},
@@ -41,6 +41,8 @@ pub struct LexicalIndex {
     writer: Mutex<Option<IndexWriter>>,
     committed: RwLock<Committed>,
     changed: Mutex<Changed>,
+    /// Of what was added since the last commit.
+    stems: Mutex<Stems>,
 }
 
 #[derive(Clone, Copy)]
@@ -129,6 +131,7 @@ impl LexicalIndex {
             writer: Mutex::default(),
             committed: RwLock::default(),
             changed: Mutex::default(),
+            stems: Mutex::default(),
         };
         opened.note_all()?;
         Ok(opened)
@@ -212,6 +215,10 @@ impl LexicalIndex {
             none => none.insert(self.index.writer_with_num_threads(1, WRITER_MEMORY).map_err(unavailable)?),
         };
         work(writer).map_err(unavailable)
+    }
+
+    fn stems(&self) -> MutexGuard<'_, Stems> {
+        self.stems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn writer(&self) -> MutexGuard<'_, Option<IndexWriter>> {
@@ -315,6 +322,7 @@ impl LexicalWrite for LexicalIndex {
     fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError> {
         self.changed().added.extend(entries.iter().map(|entry| entry.collection));
         let Fields { chunk, collection, language, words } = self.fields;
+        let mut stems = self.stems();
         self.write(|writer| {
             for entry in entries {
                 writer.delete_term(Term::from_field_i64(chunk, entry.chunk.0));
@@ -324,7 +332,7 @@ impl LexicalWrite for LexicalIndex {
                 let written_in = entry.language.unwrap_or(Language::English);
                 document.add_text(language, written_in.code());
                 for text in [entry.headings, entry.text] {
-                    let tokens = languages::of_text(text, written_in);
+                    let tokens = stems.of_text(text, written_in);
                     // What was cut is not kept, so it need not be said again.
                     document
                         .add_pre_tokenized_text(words, PreTokenizedString { text: String::new(), tokens });
@@ -380,6 +388,7 @@ impl LexicalWrite for LexicalIndex {
             prepared.commit()
         })?;
         self.note_commit(generation)?;
+        *self.stems() = Stems::default();
         // Merging what became many small files belongs to the commit; afterwards nothing runs and nothing is locked.
         match self.writer().take() {
             Some(writer) => writer.wait_merging_threads().map_err(unavailable)?,

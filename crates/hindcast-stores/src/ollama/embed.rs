@@ -1,6 +1,6 @@
 //! Vectors by an Ollama server.
 
-use std::time::Duration;
+use std::{io::Read as _, time::Duration};
 
 use hindcast_core::knowledge::{EmbedError, Embedder};
 use reqwest::blocking::Client;
@@ -12,6 +12,9 @@ use crate::tls;
 /// Loading a model takes long; silence after that is a fault.
 const PATIENCE: Duration = Duration::from_secs(120);
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Many times what the vectors of a batch take.
+const LONGEST: u64 = 64 << 20;
 
 /// A model of an Ollama server that makes vectors. Cannot be used on a thread of an asynchronous runtime.
 pub struct OllamaEmbedder {
@@ -64,7 +67,11 @@ impl OllamaEmbedder {
         let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
         let answer = request.send().map_err(|error| failed(error.without_url().to_string()))?;
         let status = answer.status();
-        let bytes = answer.bytes().map_err(|error| failed(error.without_url().to_string()))?;
+        let mut bytes = Vec::new();
+        answer
+            .take(LONGEST)
+            .read_to_end(&mut bytes)
+            .map_err(|error| failed(format!("it broke off: {error}")))?;
         if !status.is_success() {
             let refusal = serde_json::from_slice::<Refusal>(&bytes);
             return Err(failed(refusal.map_or_else(|_| format!("status {status}"), |refusal| refusal.error)));

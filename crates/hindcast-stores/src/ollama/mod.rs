@@ -17,7 +17,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 pub use embed::OllamaEmbedder;
 
-use crate::tls;
+use crate::{
+    openai::{LONGEST_LIST, LONGEST_REFUSAL, bounded},
+    tls,
+};
 use wire::{ChatLine, ChatRequest, Refusal, ShowRequest, Shown, TagList};
 
 /// Who does not take the connection by then is not there.
@@ -110,13 +113,25 @@ impl Ollama {
         let request =
             self.client()?.post(self.url(path)?).header("content-type", "application/json").body(body);
         let answer = tokio::time::timeout(limit, request.send()).await.map_err(|_| self.timed_out(limit))?;
-        accepted(answer.map_err(|error| self.failed(&error, limit))?).await
+        self.accepted(answer.map_err(|error| self.failed(&error, limit))?).await
+    }
+
+    /// The answer, unless it is a refusal.
+    async fn accepted(&self, answer: Response) -> Result<Response, ChatError> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let body = tokio::time::timeout(LIST_LIMIT, bounded(answer, LONGEST_REFUSAL));
+        let body = body.await.map_err(|_| self.timed_out(LIST_LIMIT))?.unwrap_or_default();
+        let reason = serde_json::from_slice::<Refusal>(&body)
+            .map_or_else(|_| format!("status {status}"), |refusal| refusal.error);
+        Err(ChatError::Refused(reason))
     }
 
     async fn whole<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ChatError> {
-        let bytes = tokio::time::timeout(LIST_LIMIT, answer.bytes()).await;
-        let bytes = bytes.map_err(|_| self.timed_out(LIST_LIMIT))?;
-        let bytes = bytes.map_err(|error| ChatError::BrokeOff(error.to_string()))?;
+        let bytes = tokio::time::timeout(LIST_LIMIT, bounded(answer, LONGEST_LIST)).await;
+        let bytes = bytes.map_err(|_| self.timed_out(LIST_LIMIT))??;
         serde_json::from_slice(&bytes)
             .map_err(|error| ChatError::Refused(format!("its answer is not Ollama's: {error}")))
     }
@@ -142,18 +157,6 @@ impl Ollama {
     }
 }
 
-/// The answer, unless it is a refusal.
-async fn accepted(answer: Response) -> Result<Response, ChatError> {
-    let status = answer.status();
-    if status.is_success() {
-        return Ok(answer);
-    }
-    let text = answer.text().await.unwrap_or_default();
-    let reason = serde_json::from_str::<Refusal>(&text)
-        .map_or_else(|_| format!("status {status}"), |refusal| refusal.error);
-    Err(ChatError::Refused(reason))
-}
-
 #[async_trait]
 impl ChatModel for Ollama {
     fn address(&self) -> &str {
@@ -164,7 +167,7 @@ impl ChatModel for Ollama {
         let request = self.client()?.get(self.url("api/tags")?).send();
         let answer =
             tokio::time::timeout(LIST_LIMIT, request).await.map_err(|_| self.timed_out(LIST_LIMIT))?;
-        let answer = accepted(answer.map_err(|error| self.failed(&error, LIST_LIMIT))?).await?;
+        let answer = self.accepted(answer.map_err(|error| self.failed(&error, LIST_LIMIT))?).await?;
         let list: TagList = self.whole(answer).await?;
         let mut models = Vec::with_capacity(list.models.len());
         for tag in list.models {

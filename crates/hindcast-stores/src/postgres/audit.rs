@@ -14,6 +14,7 @@ use tokio_postgres::Row;
 use super::{
     database::{Database, Lease, column},
     schema,
+    texts::{kept, optional_text as text},
 };
 use crate::instants::{nanoseconds, timestamp};
 
@@ -77,7 +78,7 @@ pub(super) async fn append(
     records: Vec<AuditRecord>,
     seen: ChainEnd,
 ) -> Result<ChainEnd, StoreError> {
-    let lease = database.chain().await?;
+    let lease = database.writer().await?;
     let client = lease.client()?;
     let hold = lease.prepare(HOLD_HEAD).await?;
     let add = lease.prepare(ADD).await?;
@@ -256,23 +257,6 @@ fn row(row: &Row) -> Result<AuditRow, StoreError> {
         },
         hash: chain_hash(row, 11)?,
     })
-}
-
-/// A text as PostgreSQL keeps it, which has no zeros. SUB announces one, or itself.
-fn kept(text: &str) -> Cow<'_, str> {
-    match text.contains(['\0', '\u{1a}']) {
-        true => text.replace('\u{1a}', "\u{1a}1").replace('\0', "\u{1a}0").into(),
-        false => text.into(),
-    }
-}
-
-/// A text as it was before it was [`kept`].
-fn text(row: &Row, at: usize) -> Result<Option<String>, StoreError> {
-    let text: Option<String> = column(row, at)?;
-    Ok(text.map(|text| match text.contains('\u{1a}') {
-        true => text.replace("\u{1a}0", "\0").replace("\u{1a}1", "\u{1a}"),
-        false => text,
-    }))
 }
 
 fn sealed(row: &Row) -> Result<SealedHead, StoreError> {

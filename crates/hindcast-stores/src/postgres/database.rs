@@ -2,6 +2,7 @@
 
 use std::{
     error::Error as _,
+    future::poll_fn,
     path::PathBuf,
     pin::Pin,
     sync::{
@@ -16,9 +17,14 @@ use deadpool_postgres::{
     TimeoutType,
 };
 use hindcast_core::store::StoreError;
-use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    runtime::Handle,
+    task::JoinHandle,
+    time::timeout,
+};
 use tokio_postgres::{
-    Client, Config, Error, NoTls, Row, Statement,
+    AsyncMessage, Client, Config, Connection, Error, NoTls, Row, Statement,
     config::SslMode,
     types::{FromSql, ToSql},
 };
@@ -39,8 +45,6 @@ const LONGEST_STATEMENT: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(1);
 /// The longest silence of the other side before a connection counts as broken.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
-/// Connections for what is not on the way of every request.
-const FOR_WORK: usize = 3;
 /// How often the log says that the database fails.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
 /// SQLSTATEs of a server that starts or stops, or has no free connection.
@@ -61,14 +65,24 @@ pub struct PostgresSettings {
     pub connections: usize,
 }
 
+/// How many connections there are at most, besides those for look-ups.
+#[derive(Clone, Copy)]
+pub(super) struct Most {
+    pub(super) work: usize,
+    pub(super) writers: usize,
+}
+
 /// The database that several servers share.
 pub(super) struct Database {
     /// For what every request waits for: keys and counts.
     lookups: Pool,
     /// For changes of keys and long reads, which must not hold up a look-up.
     work: Pool,
-    /// For appending to the trail, one batch after the other.
-    chain: Pool,
+    /// For transactions that wait for those of other servers, which must hold up nothing else.
+    writers: Pool,
+    config: Config,
+    /// Makes connections that listen.
+    listening: Connector,
     /// Where it is, without any password.
     name: String,
     is_local: bool,
@@ -78,7 +92,7 @@ pub(super) struct Database {
 
 impl Database {
     /// Makes the pools. They connect when a connection is first needed, and run their connections in `runtime`.
-    pub(super) fn new(settings: &PostgresSettings, runtime: &Handle) -> Result<Self, StoreError> {
+    pub(super) fn new(settings: &PostgresSettings, most: Most, runtime: &Handle) -> Result<Self, StoreError> {
         let config = config_of(settings)?;
         let name = name_of(&config);
         let is_local = is_local(&config);
@@ -87,13 +101,22 @@ impl Database {
             _ => Some(Tls::trusting(settings.tls_ca.as_deref())?),
         };
         let connecting = |session: String| Connector { runtime: runtime.clone(), tls: tls.clone(), session };
+        let listening = connecting(String::new());
         // A count is durable when the row of what was counted is: the log is written in its order.
         let hasty = connecting(session("off", LONGEST_LOOKUP));
         let durable = connecting(session("on", LONGEST_STATEMENT));
         let lookups = pool(&config, hasty, settings.connections.max(1), &name)?;
-        let work = pool(&config, durable.clone(), FOR_WORK, &name)?;
-        let chain = pool(&config, durable, 1, &name)?;
-        Ok(Self { lookups, work, chain, name, is_local, told: Mutex::new(None) })
+        let work = pool(&config, durable.clone(), most.work, &name)?;
+        let writers = pool(&config, durable, most.writers, &name)?;
+        let told = Mutex::new(None);
+        Ok(Self { lookups, work, writers, config, listening, name, is_local, told })
+    }
+
+    /// Connects to hear what other servers announce on a channel. Calls `on_news` when it listens and then for each announcement;
+    /// returns when the connection has ended, or why there was none.
+    pub(super) async fn listen(&self, channel: &str, on_news: impl Fn()) -> Result<(), StoreError> {
+        let heard = self.listening.listen(&with_time_limits(&self.config), channel, on_news).await;
+        heard.map_err(|error| self.failed(&error))
     }
 
     /// Where it is, without any password.
@@ -117,9 +140,9 @@ impl Database {
         self.lease(&self.work, LONGEST_STATEMENT).await
     }
 
-    /// The connection that appends to the trail.
-    pub(super) async fn chain(&self) -> Result<Lease<'_>, StoreError> {
-        self.lease(&self.chain, LONGEST_STATEMENT).await
+    /// A connection for a transaction that waits for others. What it commits is durable.
+    pub(super) async fn writer(&self) -> Result<Lease<'_>, StoreError> {
+        self.lease(&self.writers, LONGEST_STATEMENT).await
     }
 
     async fn lease(&self, pool: &Pool, longest: Duration) -> Result<Lease<'_>, StoreError> {
@@ -249,6 +272,28 @@ impl Lease<'_> {
         self.timed(async { client.execute(&client.prepare_cached(sql).await?, given).await }).await
     }
 
+    /// Begins a transaction each statement of which may take longer than usual.
+    pub(super) async fn begin_long(&mut self, longest: Duration) -> Result<(), StoreError> {
+        self.longest = longest;
+        self.batch(&format!("BEGIN; SET LOCAL statement_timeout = {}", longest.as_millis())).await?;
+        self.set_inside(true);
+        Ok(())
+    }
+
+    /// Ends a transaction: keeps what was done if that succeeded, and else undoes it.
+    pub(super) async fn end<T>(&self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        match done {
+            Ok(done) => self.commit().await.map(|()| done),
+            Err(error) => {
+                // A connection that failed, or fails now, is not used again.
+                if !self.is_broken.load(Ordering::Relaxed) && self.batch("ROLLBACK").await.is_ok() {
+                    self.set_inside(false);
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Begins a transaction. Where it does not come to [`commit`](Self::commit), it ends with the connection.
     pub(super) async fn begin(&self) -> Result<(), StoreError> {
         self.batch("BEGIN").await?;
@@ -356,6 +401,48 @@ impl Connector {
         client.batch_execute(&self.session).await?;
         Ok((client, task))
     }
+
+    async fn listen(&self, config: &Config, channel: &str, on_news: impl Fn()) -> Result<(), Error> {
+        match self.tls.clone() {
+            Some(tls) => {
+                let (client, connection) = config.connect(tls).await?;
+                heard(&client, connection, channel, on_news).await
+            }
+            None => {
+                let (client, connection) = config.connect(NoTls).await?;
+                heard(&client, connection, channel, on_news).await
+            }
+        }
+    }
+}
+
+/// Runs a connection, and tells what is announced there, until it ends.
+async fn heard<S, T>(
+    client: &Client,
+    mut connection: Connection<S, T>,
+    channel: &str,
+    on_news: impl Fn(),
+) -> Result<(), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let listen = format!("LISTEN {channel}");
+    let run = async {
+        while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(_) = message? {
+                on_news();
+            }
+        }
+        Ok::<(), Error>(())
+    };
+    let begin = async {
+        client.batch_execute(&listen).await?;
+        // What was announced before is not heard any more.
+        on_news();
+        Ok::<(), Error>(())
+    };
+    tokio::try_join!(run, begin).map(|((), ())| ())
 }
 
 /// A try to connect that ends when nobody waits for it any more: a server that hangs must not gather them.
@@ -373,11 +460,18 @@ async fn until_it_ends(connection: impl Future<Output = Result<(), Error>>) {
     }
 }
 
-fn pool(config: &Config, connect: Connector, size: usize, name: &str) -> Result<Pool, StoreError> {
+fn with_time_limits(config: &Config) -> Config {
     let mut config = config.clone();
     config.connect_timeout(LONGEST_WAIT).tcp_user_timeout(LONGEST_SILENCE).keepalives_idle(LONGEST_SILENCE);
-    let manager =
-        Manager::from_connect(config, connect, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    config
+}
+
+fn pool(config: &Config, connect: Connector, size: usize, name: &str) -> Result<Pool, StoreError> {
+    let manager = Manager::from_connect(
+        with_time_limits(config),
+        connect,
+        ManagerConfig { recycling_method: RecyclingMethod::Fast },
+    );
     Pool::builder(manager)
         .max_size(size)
         .wait_timeout(Some(LONGEST_WAIT))

@@ -4,9 +4,11 @@ mod address;
 mod audit;
 mod database;
 mod keys;
+mod knowledge;
 mod moving;
 mod quota;
 mod schema;
+mod texts;
 mod tls;
 mod writer;
 
@@ -25,11 +27,15 @@ use tokio::{
     runtime::{Builder, Handle, Runtime},
     time::timeout,
 };
+use tokio_postgres::Row;
 
 pub use database::PostgresSettings;
-use database::{Database, column};
+use database::{Database, Most, column};
+pub use knowledge::PostgresKnowledge;
 use writer::Writer;
 
+/// Connections for what is not on the way of every request. Only one appends to the trail: one batch after the other.
+const CONNECTIONS: Most = Most { work: 3, writers: 1 };
 /// The longest that a probe waits: whoever asks for it, such as a load balancer, wants to know soon.
 const LONGEST_PROBE: Duration = Duration::from_secs(3);
 
@@ -71,31 +77,47 @@ impl PostgresStore {
     /// Connects to see whether the database answers, and what it is. Nothing is made or changed.
     pub async fn look(settings: &PostgresSettings) -> Result<PostgresFound, StoreError> {
         let thread = ConnectionThread::start()?;
-        look(&Database::new(settings, thread.handle()?)?).await
+        look(&Database::new(settings, CONNECTIONS, thread.handle()?)?).await
     }
 
     /// Connects to count what is kept. Nothing is made or changed, and no audit key is needed.
-    pub async fn tally(settings: &PostgresSettings) -> Result<PostgresTally, StoreError> {
+    pub async fn tally(settings: &PostgresSettings) -> Result<StoreTally, StoreError> {
         let thread = ConnectionThread::start()?;
-        let database = Database::new(settings, thread.handle()?)?;
+        let database = Database::new(settings, CONNECTIONS, thread.handle()?)?;
         let lease = database.work().await?;
         let place = database.name().to_owned();
         if schema::version(&lease).await? == 0 {
-            return Ok(PostgresTally { place, keys: 0, rows: 0, is_sealed: false });
+            return Ok(StoreTally { place, ..StoreTally::default() });
         }
         let counted = "
             SELECT (SELECT count(*) FROM hindcast.keys), (SELECT coalesce(max(seq), 0) FROM hindcast.audit),
                    EXISTS (SELECT FROM hindcast.audit_head)";
         let row = lease.row(counted, &[]).await?;
         let row = row.ok_or_else(|| StoreError::Corrupt("a count has no result".into()))?;
-        let number = |place| column::<i64>(&row, place).map(|count| u64::try_from(count).unwrap_or_default());
-        Ok(PostgresTally { place, keys: number(0)?, rows: number(1)?, is_sealed: column(&row, 2)? })
+        let number = |row: &Row, place| {
+            column::<i64>(row, place).map(|count| u64::try_from(count).unwrap_or_default())
+        };
+        let mut tally = StoreTally {
+            place,
+            keys: number(&row, 0)?,
+            rows: number(&row, 1)?,
+            is_sealed: column(&row, 2)?,
+            ..StoreTally::default()
+        };
+        if schema::version(&lease).await? >= knowledge::VERSION
+            && let Some(row) = lease.row(knowledge::TALLY, &[]).await?
+        {
+            (tally.collections, tally.documents, tally.chunks) =
+                (number(&row, 0)?, number(&row, 1)?, number(&row, 2)?);
+            tally.is_being_moved = column(&row, 3)?;
+        }
+        Ok(tally)
     }
 
     fn over(settings: &PostgresSettings, audit_key: SigningKey) -> Result<Self, StoreError> {
         let thread = ConnectionThread::start()?;
         let audit_key = Arc::new(AuditKey::new(audit_key));
-        let database = Arc::new(Database::new(settings, thread.handle()?)?);
+        let database = Arc::new(Database::new(settings, CONNECTIONS, thread.handle()?)?);
         let writer = Writer::start(database.clone(), audit_key.clone(), thread.handle()?);
         Ok(Self { audit_key, database, writer, _thread: thread })
     }
@@ -113,9 +135,9 @@ impl PostgresStore {
     }
 }
 
-/// How much a database keeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PostgresTally {
+/// How much a store keeps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreTally {
     /// Where it is, without any password.
     pub place: String,
     /// API keys.
@@ -124,6 +146,14 @@ pub struct PostgresTally {
     pub rows: u64,
     /// The trail has its sealed head. A trail without one is being moved here.
     pub is_sealed: bool,
+    /// Collections of the knowledge base.
+    pub collections: u64,
+    /// Their documents.
+    pub documents: u64,
+    /// The documents' chunks.
+    pub chunks: u64,
+    /// A knowledge base is being moved here.
+    pub is_being_moved: bool,
 }
 
 /// A database that answers.

@@ -7,7 +7,7 @@ use super::database::{Database, Lease, column};
 /// Each entry takes the database from the version of its index to the next. Entries are only ever added.
 ///
 /// Columns are those of the embedded store, so that rows can move between both unchanged.
-pub(super) const MIGRATIONS: [&str; 2] = [
+pub(super) const MIGRATIONS: [&str; 3] = [
     "
     CREATE TABLE hindcast.keys (
         id           text PRIMARY KEY,
@@ -69,6 +69,7 @@ pub(super) const MIGRATIONS: [&str; 2] = [
         until      bigint NOT NULL
     ) WITH (fillfactor = 50);
 ",
+    super::knowledge::TABLES,
 ];
 
 /// Servers that start at the same time bring the tables up to date one after the other.

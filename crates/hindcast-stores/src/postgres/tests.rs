@@ -4,7 +4,7 @@ use super::*;
 use crate::store_tests::{Place, audit_key};
 
 fn database(settings: &PostgresSettings, thread: &ConnectionThread) -> Database {
-    Database::new(settings, thread.handle().unwrap()).unwrap()
+    Database::new(settings, CONNECTIONS, thread.handle().unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn what_a_role_or_the_address_prefers_does_not_weaken_commits_and_transact
                current_setting('idle_in_transaction_session_timeout'), current_setting('statement_timeout')";
     for (lease, commits, longest) in [
         (database.work().await.unwrap(), "on", "20s"),
-        (database.chain().await.unwrap(), "on", "20s"),
+        (database.writer().await.unwrap(), "on", "20s"),
         (database.lookup().await.unwrap(), "off", "5s"),
     ] {
         let row = lease.row(asked, &[]).await.unwrap().unwrap();

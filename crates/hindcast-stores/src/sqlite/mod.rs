@@ -28,7 +28,7 @@ use hindcast_core::{
 use rusqlite::Connection;
 
 use journal::Journal;
-pub use knowledge::{MovedCollection, SqliteKnowledge};
+pub use knowledge::{KnowledgeFile, MovedCollection, SqliteKnowledge};
 use ledger::Ledger;
 use lookups::Lookups;
 use quota::{Counter, Counters, FreeRequests};

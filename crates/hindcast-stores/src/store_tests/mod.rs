@@ -1,6 +1,8 @@
 //! What every store of keys, usage and audit rows must do, tried on each of them.
 
 mod moving;
+mod moving_knowledge;
+mod several_machines;
 mod several_servers;
 
 use std::sync::Arc;
@@ -130,6 +132,9 @@ macro_rules! on_each_store {
         }
     };
 }
+
+// After the macro, which it uses.
+pub(crate) mod knowledge;
 
 on_each_store!(
     a_key_comes_back_as_it_was_kept,

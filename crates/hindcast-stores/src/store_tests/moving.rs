@@ -87,7 +87,7 @@ async fn what_was_begun_is_gone_on_with_and_no_server_starts_on_half_of_it() {
 
 /// What a move that ends before its head leaves behind.
 async fn interrupted(from: &dyn MovableStore, to: &dyn MovableStore) {
-    let lost = async { Err(StoreError::Unavailable("the power went".into())) };
+    let lost = async { Err(StoreError::Unavailable("the power went".into()).into()) };
     let key = AuditKey::new(audit_key());
     let ended = transfer(from, to, &key, lost, &mut |_, _| ()).await.unwrap_err();
     assert!(ended.to_string().contains("the power went"), "{ended}");

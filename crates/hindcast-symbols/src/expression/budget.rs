@@ -42,12 +42,17 @@ impl Budget {
 
     /// Counts an element, of whatever level.
     pub(super) fn step(&self, column: usize) -> Result<(), ExpressionError> {
+        self.steps(1, column)
+    }
+
+    /// Counts elements that are looked at all at once.
+    pub(super) fn steps(&self, count: u64, column: usize) -> Result<(), ExpressionError> {
         let Spent { steps, most, begun } = &*self.0;
         // The time is asked for at every step: to judge one element, a large map may be searched.
-        if steps.get() >= *most || begun.elapsed() > LONGEST {
+        if count > most.saturating_sub(steps.get()) || begun.elapsed() > LONGEST {
             return Err(ExpressionError::TooManyElements { column, count: steps.get() });
         }
-        steps.set(steps.get() + 1);
+        steps.set(steps.get() + count);
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use super::{
     evaluate::{Bound, Evaluator, Operand},
     scalar::Scalar,
     syntax::{Kind, Links, Node, Together},
+    tally::Tally,
 };
 use crate::{
     Memory,
@@ -237,58 +238,40 @@ impl Evaluator<'_> {
             let evaluator = Evaluator { budget: self.budget.clone(), ..Evaluator::new(&scope) };
             return evaluator.together(together, of, condition, column);
         }
-        let mut sum = Sum::default();
-        let (mut count, mut holds) = (0_u64, 0_u64);
-        let mut extreme: Option<Scalar> = None;
+        if condition.is_none()
+            && together != Together::Count
+            && let Some(numbers) = self.column_of(of)
+        {
+            let mut tally = Tally::new(together);
+            let mut take = |number| tally.take(number, column);
+            // Otherwise each by itself: then it is told which one could not be read.
+            if let Some(gone_through) = self.each_in(&numbers, column, &mut take) {
+                return gone_through.and_then(|()| tally.total(column));
+            }
+        }
+        let mut tally = Tally::new(together);
         self.each_of(of, &mut |element| {
-            count += 1;
             if let Some(condition) = condition
                 && !self.on(element, |evaluator| evaluator.truth(condition))?
             {
-                // One that it does not hold for is enough to know.
-                return Ok(stop_if(together == Together::All));
+                return Ok(tally.pass());
             }
             match together {
-                Together::Count => {}
+                Together::Count => Ok(tally.count()),
+                Together::Any | Together::All if condition.is_some() => Ok(tally.judge(true)),
                 Together::Any | Together::All => {
-                    let is_true = condition.is_some() || self.load(&element.value, column)?.is_true();
-                    holds += u64::from(is_true);
-                    let is_decided = is_true == (together == Together::Any);
-                    return Ok(stop_if(is_decided));
+                    Ok(tally.judge(self.load(&element.value, column)?.is_true()))
                 }
-                Together::Sum => match self.load(&element.value, column)? {
-                    Scalar::Pointer(..) => return Err(self.wrong_type(&element.value, "a number", column)),
-                    number => sum.add(number).ok_or_else(|| {
-                        let type_name = self.types().name_of(element.value.type_ref);
-                        Failure::Overflow { column, operation: "sum".into(), type_name }
-                    })?,
-                },
-                Together::Least | Together::Greatest => {
-                    let value = self.load(&element.value, column)?;
-                    if value.compare(value).is_none() {
-                        let why = "one of them is not a number".to_owned();
-                        return Err(Failure::BrokenElements { column, why });
+                Together::Sum | Together::Least | Together::Greatest => {
+                    let number = self.load(&element.value, column)?;
+                    if together == Together::Sum && matches!(number, Scalar::Pointer(..)) {
+                        return Err(self.wrong_type(&element.value, "a number", column));
                     }
-                    let is_further = extreme.is_none_or(|known| match value.compare(known) {
-                        Some(order) if together == Together::Least => order.is_lt(),
-                        Some(order) => order.is_gt(),
-                        None => false,
-                    });
-                    if is_further {
-                        extreme = Some(value);
-                    }
+                    tally.take(number, column)
                 }
             }
-            holds += 1;
-            Ok(ControlFlow::Continue(()))
         })?;
-        match together {
-            Together::Count => Ok(Scalar::Literal(i128::from(holds))),
-            Together::Any => Ok(Scalar::Truth(holds > 0)),
-            Together::All => Ok(Scalar::Truth(holds == count)),
-            Together::Sum => Ok(sum.total()),
-            Together::Least | Together::Greatest => extreme.ok_or(Failure::NoElements { column }),
-        }
+        tally.total(column)
     }
 
     /// Evaluates something with an element's members in scope.
@@ -463,7 +446,7 @@ impl Evaluator<'_> {
     }
 
     /// What a link leads to, with its address; nothing where it leads nowhere.
-    fn pointed(&self, link: Operand, column: usize) -> Result<Option<(u64, Placed)>, Failure> {
+    pub(super) fn pointed(&self, link: Operand, column: usize) -> Result<Option<(u64, Placed)>, Failure> {
         let mut at = match link {
             Operand::Placed(placed) => placed,
             Operand::Scalar(Scalar::Pointer(0, _)) => return Ok(None),
@@ -513,39 +496,5 @@ impl Evaluator<'_> {
             };
         }
         Err(self.wrong_type(&at, "a pointer to something", column))
-    }
-}
-
-fn stop_if(is_decided: bool) -> ControlFlow<()> {
-    if is_decided { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
-/// A sum that is larger than its parts may be.
-#[derive(Default)]
-struct Sum {
-    whole: i128,
-    fraction: f64,
-    is_fraction: bool,
-}
-
-impl Sum {
-    /// Nothing when the sum has no place in 128 bits.
-    fn add(&mut self, value: Scalar) -> Option<()> {
-        if value.is_float() {
-            self.is_fraction = true;
-            self.fraction += value.as_float();
-            return Some(());
-        }
-        let is_beyond =
-            matches!(value, Scalar::Whole(bits, whole) if !whole.signed && bits > i128::MAX as u128);
-        self.whole = self.whole.checked_add(value.as_whole()).filter(|_| !is_beyond)?;
-        Some(())
-    }
-
-    fn total(&self) -> Scalar {
-        match self.is_fraction {
-            true => Scalar::FloatLiteral(self.fraction + self.whole as f64),
-            false => Scalar::Literal(self.whole),
-        }
     }
 }

@@ -8,6 +8,7 @@ mod assign;
 mod budget;
 mod check;
 mod classes;
+mod columns;
 mod compare;
 mod elements;
 mod error;
@@ -20,6 +21,7 @@ mod parser;
 mod rank;
 mod scalar;
 mod syntax;
+mod tally;
 mod template;
 mod token;
 

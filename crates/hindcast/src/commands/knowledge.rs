@@ -5,12 +5,13 @@ use std::{fmt::Write as _, process::ExitCode, sync::Arc};
 use anyhow::Result;
 use hindcast_core::{
     identity::{Caller, PrincipalId},
-    knowledge::{Collection, DocumentFilter, Ownership, Patterns, Watch},
+    knowledge::{Collection, DocumentFilter, Ownership, Patterns},
 };
 use hindcast_services::{
     Events,
     knowledge::{
         AddReport, AddRequest, FileOutcome, Hit, KnowledgeService, Material, SearchRequest, document_uri,
+        moment,
     },
 };
 use serde_json::{Value, json};
@@ -46,11 +47,13 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
             Knowledge::Watches(list) => watches(&knowledge, &list.whose, list.output).await?,
             Knowledge::Export(export) => {
                 let caller = caller(&export.whose);
-                transfer::export(&knowledge, &wiring::knowledge_store(&folder), &caller, export).await?
+                transfer::export(&knowledge, &wiring::knowledge_store(config, &folder)?, &caller, export)
+                    .await?
             }
             Knowledge::Import(import) => {
                 let caller = caller(&import.whose);
-                transfer::import(&knowledge, &wiring::knowledge_store(&folder), &caller, import).await?
+                transfer::import(&knowledge, &wiring::knowledge_store(config, &folder)?, &caller, import)
+                    .await?
             }
             Knowledge::Rename(rename) => self::rename(&knowledge, rename).await?,
             Knowledge::Settings(settings) => collection_settings::run(&knowledge, settings).await?,
@@ -145,7 +148,8 @@ fn report_text(report: &AddReport, watch: bool) -> String {
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
     let Collection { id, documents, chunks, .. } = &report.collection;
-    let _ = writeln!(text, "{id}: {}; {documents} documents, {chunks} chunks now", counts.join(", "));
+    let counts = if counts.is_empty() { "no files".to_owned() } else { counts.join(", ") };
+    let _ = writeln!(text, "{id}: {counts}; {documents} documents, {chunks} chunks now");
     for notice in &report.notices {
         let _ = writeln!(text, "notice: {notice}");
     }
@@ -236,8 +240,12 @@ async fn show(knowledge: &KnowledgeService, show: ShowKnowledge) -> Result<ExitC
     let mut text = format!("{:<32} {:>10} {:>7} {:<18} name\n", "id", "bytes", "chunks", "type");
     for document in documents {
         let (id, size, chunks) = (document.id, document.size, document.chunks);
-        let _ =
-            writeln!(text, "{id:<32} {size:>10} {chunks:>7} {:<18} {}", document.mime_type, document.name);
+        let path = document.source.map(|source| format!(" · {}", source.path)).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{id:<32} {size:>10} {chunks:>7} {:<18} {}{path}",
+            document.mime_type, document.name
+        );
     }
     print_text(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -275,15 +283,21 @@ async fn unwatch(knowledge: &KnowledgeService, unwatch: UnwatchKnowledge) -> Res
 }
 
 async fn watches(knowledge: &KnowledgeService, whose: &Whose, output: Json) -> Result<ExitCode> {
-    let watches = knowledge.watches(&caller(whose)).await?;
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for (collection, watch) in knowledge.watches(&caller(whose)).await? {
+        let machine = watch.elsewhere.as_ref();
+        let notice = if machine.is_some() { None } else { knowledge.watch_notice(&watch).await? };
+        let place = machine.map(|machine| format!(" (on {machine})")).unwrap_or_default();
+        let said = notice.as_ref().map(|notice| format!(" {notice}")).unwrap_or_default();
+        let _ = writeln!(text, "{collection:<32} {}{place}{said}", watch.path);
+        rows.push(
+            json!({ "collection": collection, "path": watch.path, "machine": machine, "notice": notice }),
+        );
+    }
     if output.json {
-        let row =
-            |(collection, watch): &(String, Watch)| json!({ "collection": collection, "path": watch.path });
-        print_json(&watches.iter().map(row).collect())?;
+        print_json(&rows.into())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = watches.iter().map(|(collection, watch)| format!("{collection:<32} {}\n", watch.path));
-    let text: String = rows.collect();
     print_text(if text.is_empty() { "no folder is watched\n" } else { &text })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -354,11 +368,13 @@ async fn search(knowledge: &KnowledgeService, search: SearchKnowledge) -> Result
             path: search.path,
             source_type: search.mime_type,
             tag: search.tag,
-            ..DocumentFilter::default()
+            since: search.since.map(|since| moment("--since", &since)).transpose()?,
+            until: search.until.map(|until| moment("--until", &until)).transpose()?,
         },
         context: search.context,
         ..SearchRequest::default()
     };
+    request.check()?;
     let found = knowledge.search(&caller(&search.whose), request).await?;
     if search.output.json {
         let hits: Vec<_> = found.hits.iter().map(hit_value).collect();
@@ -405,6 +421,9 @@ fn place(hit: &Hit) -> String {
     }
     if hit.is_stale {
         text += " (stale: the file has changed since)";
+    }
+    if let Some(source) = &found.document.source {
+        text += &format!(" · {}", source.path);
     }
     text
 }

@@ -171,7 +171,7 @@ fn greeting(
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{host}:{port}/mcp");
     let elsewhere = database.map_or_else(String::new, |database| {
-        format!(" (knowledge base of this server alone); keys, limits, license and audit trail: PostgreSQL at {database}")
+        format!("; knowledge base, keys, limits, license and audit trail: PostgreSQL at {database}")
     });
     let mut text = format!(
         "hindcast {} serves MCP at {url}\ndata folder: {}{elsewhere}\n",

@@ -1,11 +1,12 @@
 //! `hindcast knowledge export` and `import`.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{Catalogue, Ownership},
+    store::StoreError,
     time::Clock,
 };
 use hindcast_services::knowledge::KnowledgeService;
@@ -44,7 +45,11 @@ pub(super) async fn import(
     caller: &Caller,
     import: ImportKnowledge,
 ) -> Result<ExitCode> {
-    let found = store.exported(&import.file).await?;
+    if !import.file.is_file() {
+        bail!("there is no file `{}`", import.file.display());
+    }
+    let models = [knowledge.usual_vectors()];
+    let found = store.exported(&import.file, &models).await.map_err(|error| in_file(error, &import.file))?;
     // The id was made where it came from; a new name makes a new one.
     let (id, name) = match import.name {
         Some(name) => (name.trim().replace(char::is_whitespace, "_"), name),
@@ -63,11 +68,30 @@ pub(super) async fn import(
     };
     let now = SystemClock.now();
     let made = store.open_collection(ownership, caller.principal.clone(), id.clone(), name, now).await?;
-    match store.import_collection(&import.file, made.key, now).await {
+    match store.import_collection(&import.file, made.key, now, &models).await {
         Ok(moved) => say(&moved, &id, "imported; its folders are not watched here", import.output.json),
         Err(error) => {
             store.remove_unused_collection(made.key).await?;
-            Err(error.into())
+            Err(in_file(error, &import.file))
         }
     }
+}
+
+/// What is wrong with a file that is imported. SQLite does not tell it from the store.
+fn in_file(error: StoreError, file: &Path) -> anyhow::Error {
+    let is_damaged = match &error {
+        // It says what is wrong with the file.
+        StoreError::Corrupt(reason) if reason.contains("is not an export of hindcast") => {
+            return anyhow!("{reason}");
+        }
+        StoreError::Corrupt(_) => true,
+        StoreError::Unavailable(reason) => ["malformed", "not a database", "no such table", "no such column"]
+            .iter()
+            .any(|sign| reason.contains(sign)),
+        _ => false,
+    };
+    if is_damaged {
+        return anyhow!("`{}` is not an export of hindcast, or is damaged ({error})", file.display());
+    }
+    error.into()
 }

@@ -62,7 +62,7 @@ pub(crate) struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
-    /// A PostgreSQL database that keeps keys, limits, audit trail and license, such as
+    /// A PostgreSQL database that keeps keys, limits, audit trail, license and knowledge base, such as
     /// `postgres://hindcast@db.example.org/hindcast`. Any number of servers may share it. Without it they are kept in the data
     /// folder, for one server. See `docs/scaling.md`.
     pub(crate) url: Option<String>,
@@ -72,7 +72,8 @@ pub(crate) struct Store {
     /// A file with the certificates (PEM) that the database server's must lead to, instead of those that the system trusts.
     #[schemars(extend("format" = "path"))]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// The most connections to the database on the way of requests. Up to four more are for the audit trail and the rest.
+    /// The most connections to the database on the way of requests. Up to thirteen more are for the audit
+    /// trail, the knowledge base and the rest.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) connections: u32,
 }
@@ -281,6 +282,9 @@ pub(crate) struct Knowledge {
     pub(crate) web_hosts: Vec<String>,
     /// Whether pages may be fetched from this machine and private networks, too.
     pub(crate) web_private: bool,
+    /// With `store.url`: whose files the server reads. Servers that have the same folders mounted at the same paths may share a
+    /// name; a file is then one document whichever of them takes it in. Without this key each data folder has a name of its own.
+    pub(crate) machine: Option<String>,
 }
 
 /// What is written to the log, which goes to standard error.
@@ -437,6 +441,7 @@ impl Default for Knowledge {
             reranker: "ms-marco-MiniLM-L6-v2".into(),
             web_hosts: Vec::new(),
             web_private: false,
+            machine: None,
         }
     }
 }

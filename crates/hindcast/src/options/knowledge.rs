@@ -235,6 +235,12 @@ pub(crate) struct SearchKnowledge {
     /// Only documents with this tag
     #[arg(long)]
     pub(crate) tag: Option<String>,
+    /// Only documents that changed from this date on, such as 2021-01-01
+    #[arg(long, value_name = "DATE")]
+    pub(crate) since: Option<String>,
+    /// Only documents that last changed before this date
+    #[arg(long, value_name = "DATE")]
+    pub(crate) until: Option<String>,
     /// Also show so many passages before and after each
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) context: usize,

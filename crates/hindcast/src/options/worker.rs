@@ -10,6 +10,14 @@ pub(crate) enum WorkerKind {
     Extract {
         /// The end of its file's name
         format: String,
+        /// Bytes of a passage at most
+        passage_bytes: Option<usize>,
+    },
+    /// Be git, and end with the server
+    Git {
+        /// What git is told
+        #[arg(last = true, required = true)]
+        arguments: Vec<std::ffi::OsString>,
     },
     /// Hold one debug session
     Debug {

@@ -142,7 +142,7 @@ fn default_answers_are_small() {
     let folder = |path: &Path| path.parent().unwrap().to_string_lossy().into_owned();
     let folders = [folder(&built.path), folder(Path::new(&built.source_text()))];
     let listed = client.rpc("tools/list", &json!({}));
-    assert!(listed.to_string().len() < 38_000, "{} bytes of tools", listed.to_string().len());
+    assert!(listed.to_string().len() < 26_000, "{} bytes of tools", listed.to_string().len());
     // What begins and ends a session, waits for one that runs, or grows with what was called before is
     // not called in between.
     let first = ["debugger/launch", "debugger/set_breakpoint", "debugger/continue"];

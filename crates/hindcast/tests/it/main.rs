@@ -29,6 +29,8 @@ mod hanging;
 mod hosted;
 mod keys;
 mod knowledge;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod late_bugs;
 #[cfg(target_os = "linux")]
 mod late_recording;
 #[cfg(target_os = "linux")]
@@ -51,6 +53,8 @@ mod sdk;
 mod server;
 #[cfg(target_os = "linux")]
 mod several_servers;
+#[cfg(target_os = "linux")]
+mod shared_knowledge;
 mod shutdown;
 #[cfg(target_os = "linux")]
 mod store_migration;

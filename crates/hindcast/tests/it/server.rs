@@ -376,10 +376,15 @@ pub(crate) fn helpful_error(answer: &Value) -> Value {
 
 impl Connection {
     pub(crate) fn to(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self { stream: BufReader::new(stream) }
+        Self::try_to(address).unwrap()
+    }
+
+    /// The same to a server that may be gone.
+    pub(crate) fn try_to(address: SocketAddr) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {

@@ -17,19 +17,19 @@ use crate::server::{Connection, Reply, Server, command, eventually};
 
 /// Servers with data folders of their own, the same audit key and one database.
 pub(crate) struct Servers {
-    cluster: Cluster,
-    url: String,
+    pub(crate) cluster: Cluster,
+    pub(crate) url: String,
     pub(crate) servers: Vec<Server>,
-    folders: Vec<tempfile::TempDir>,
+    pub(crate) folders: Vec<tempfile::TempDir>,
 }
 
 impl Servers {
     /// None where the tests are skipped.
-    fn start(count: usize) -> Option<Self> {
+    pub(crate) fn start(count: usize) -> Option<Self> {
         Self::start_with(count, &[])
     }
 
-    fn start_with(count: usize, environment: &[(&str, &str)]) -> Option<Self> {
+    pub(crate) fn start_with(count: usize, environment: &[(&str, &str)]) -> Option<Self> {
         let cluster = Cluster::start()?;
         let url = cluster.new_database();
         Some(Self::on(cluster, &url, &vec![&*url; count], environment))
@@ -108,7 +108,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-fn run(url: &str, data: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn run(url: &str, data: &Path, arguments: &[&str]) -> Output {
     command().env("HINDCAST_STORE_URL", url).args(arguments).arg("--data-dir").arg(data).output().unwrap()
 }
 

@@ -124,6 +124,24 @@ fn breakpoints_stop_backwards_also_after_the_exit() {
     assert_eq!(half["in_past"], true, "{half}");
 }
 
+/// The first part of such a recording begins before any library is loaded.
+#[test]
+fn breakpoints_in_libraries_stop_backwards_where_the_program_never_stopped() {
+    let fixture = Fixture::c("blocks");
+    let mut client = Client::new();
+    let program = fixture.build().path;
+    let ended = client.call("debugger/launch", json!({ "program": program, "stop_at_entry": false }));
+    assert!(ended.contains("Stopped by SIGABRT"), "{ended}");
+    client.call("debugger/set_breakpoint", json!({ "function": "malloc" }));
+    let mut moments = Vec::new();
+    for _ in 0..3 {
+        let stop = data(&mut client, "debugger/reverse_continue", json!({}));
+        assert_eq!(stop["breakpoint_ids"], json!(["1"]), "{stop}");
+        moments.push(stop["moment"].as_str().unwrap().to_owned());
+    }
+    assert!(moments.is_sorted_by(|later, earlier| later > earlier), "{moments:?}");
+}
+
 #[test]
 fn the_timeline_and_the_exports_tell_the_same() {
     let mut client = crashed();

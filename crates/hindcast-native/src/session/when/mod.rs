@@ -198,7 +198,7 @@ impl Session {
     }
 
     /// The moments between two others that can be looked at at once, and both.
-    fn checkpoints_between(&self, since: &Position, until: &Position) -> Vec<Position> {
+    pub(super) fn checkpoints_between(&self, since: &Position, until: &Position) -> Vec<Position> {
         let anchors = self.process.recorder().into_iter().flat_map(|recorder| recorder.timeline.iter());
         let between = anchors
             .map(|(label, _)| Position { anchor: label.clone(), steps: 0 })

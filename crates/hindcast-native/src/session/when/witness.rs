@@ -194,6 +194,8 @@ impl Witness<'_> {
             old: self.seen.values.get(index).cloned(),
             new: new.clone(),
         });
+        // What is its own value says nothing: enumerators, constants.
+        let values = values.filter(|value| value.expression != value.new);
         Ok(ConditionChange {
             moment: Moment(String::new()),
             holds,

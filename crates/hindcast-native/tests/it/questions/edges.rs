@@ -33,7 +33,14 @@ fn all_questions(debuggee: &Debuggee, variable: &str, span: &Span) -> [Question;
             monotone: false,
             limit: 10,
         }),
-        Question::Calls(CallsQuestion { thread, span: span.clone(), functions: None, depth: 9, limit: 10 }),
+        Question::Calls(CallsQuestion {
+            thread,
+            span: span.clone(),
+            functions: None,
+            depth: 9,
+            limit: 10,
+            last: false,
+        }),
     ]
 }
 

@@ -137,7 +137,6 @@ pub(super) struct SetBreakpoint(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetBreakpointInput {
-    /// Such as 0x401000
     #[serde(default)]
     address: Option<String>,
     /// Path or its end
@@ -147,16 +146,18 @@ pub(super) struct SetBreakpointInput {
     line: Option<u32>,
     #[serde(default)]
     function: Option<String>,
-    /// Text of a line of `file`, instead of `line`
+    /// Text of a line of `file`
     #[serde(default)]
     statement: Option<String>,
+    /// As in `i == 3`
+    ///
     /// Stop only when this is true, as in `i == 3`
     #[serde(default)]
     condition: Option<String>,
-    /// Stop only from this hit on
+    /// From this hit on
     #[serde(default)]
     hit_count: u64,
-    /// Do not stop: write this to the log, with {expression} filled in
+    /// Log this instead of stopping; {expression} is filled in
     #[serde(default)]
     log_message: Option<String>,
     /// Stop only at every so many hits
@@ -181,8 +182,7 @@ impl Tool for SetBreakpoint {
 
     const DECLARATION: Declaration = moves(
         "debugger/set_breakpoint",
-        "Set a breakpoint",
-        "Stop at a function, a line, a statement's text or an address; or, with `log_message`, log there. Works while running",
+        "Stop at a function, line, statement's text or address; or log there. Works while running",
     );
 
     fn target(input: &SetBreakpointInput) -> Option<String> {
@@ -222,7 +222,6 @@ pub(super) struct SetWatchpoint(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetWatchpointInput {
-    /// Variable or expression in `frame`
     #[serde(default)]
     expression: Option<String>,
     #[serde(default)]
@@ -235,7 +234,7 @@ pub(super) struct SetWatchpointInput {
     #[serde(default)]
     condition: Option<String>,
     #[serde(default)]
-    frame: u32,
+    frame: Option<u32>,
     #[serde(default)]
     session_id: Option<String>,
 }
@@ -246,7 +245,7 @@ impl Tool for SetWatchpoint {
     type Output = Placed;
 
     const DECLARATION: Declaration =
-        moves("debugger/set_watchpoint", "Watch a value", "Stop when a value is written (or read)");
+        moves("debugger/set_watchpoint", "Stop when a value is written (or read)");
 
     async fn call(&self, call: &Call, input: SetWatchpointInput) -> Result<Answer<Placed>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
@@ -287,11 +286,8 @@ impl Tool for SetExceptionBreakpoint {
     type Input = SetExceptionInput;
     type Output = Placed;
 
-    const DECLARATION: Declaration = moves(
-        "debugger/set_exception_breakpoint",
-        "Break on exceptions",
-        "Stop at panics, exceptions or signals of a type",
-    );
+    const DECLARATION: Declaration =
+        moves("debugger/set_exception_breakpoint", "Stop at panics, exceptions or signals of a type");
 
     async fn call(&self, call: &Call, input: SetExceptionInput) -> Result<Answer<Placed>, Failure> {
         if input.exception_type.trim().is_empty() {
@@ -346,7 +342,6 @@ impl Tool for UpdateBreakpoint {
 
     const DECLARATION: Declaration = declaration(
         "debugger/update_breakpoint",
-        "Change a breakpoint",
         "Enable, disable or change a breakpoint",
         Scope::DebugWrite,
         Effects::Additive { idempotent: true },
@@ -398,8 +393,7 @@ impl Tool for RemoveBreakpoint {
 
     const DECLARATION: Declaration = declaration(
         "debugger/remove_breakpoint",
-        "Remove breakpoints",
-        "Remove a breakpoint, watchpoint or exception breakpoint, or all",
+        "Remove a breakpoint of any kind, or all",
         Scope::DebugWrite,
         Effects::Destructive { idempotent: true },
     );

@@ -45,9 +45,7 @@ impl Tool for Compare {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/compare",
-        "Compare recordings",
-        "Where this recording and that of another session (a run that passed, or a trace file that was launched) first go \
-         different ways, and which values differ",
+        "Where this recording and that of another session first take different branches, and which values differ",
     ));
 
     async fn call(&self, call: &Call, input: CompareInput) -> Result<Answer<Self::Output>, Failure> {

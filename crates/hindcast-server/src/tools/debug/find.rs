@@ -29,7 +29,7 @@ pub(super) struct FindInput {
     r#where: Option<String>,
     #[serde(default)]
     show: Vec<String>,
-    /// Smallest first; `-price` for the largest first
+    /// `-price`: largest first
     #[serde(default)]
     sort_by: Option<String>,
     #[serde(default)]
@@ -40,7 +40,7 @@ pub(super) struct FindInput {
     #[schemars(range(min = 1, max = 200))]
     limit: u32,
     #[serde(default)]
-    frame: u32,
+    frame: Option<u32>,
     #[serde(default)]
     thread_id: Option<u32>,
     #[serde(default)]
@@ -68,9 +68,7 @@ impl Tool for Find {
 
     const DECLARATION: Declaration = looks(
         "debugger/find",
-        "Find in data",
-        "Find elements of containers, linked lists or trees, or who points to something. Totals: `debugger/evaluate` `count(…)`, \
-         `sum(…)`",
+        "Find elements of containers, linked lists or trees, or who points to an object",
     );
 
     async fn call(&self, call: &Call, input: FindInput) -> Result<Answer<Found>, Failure> {

@@ -40,7 +40,6 @@ pub(super) struct LastWrite(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LastWriteInput {
-    /// Variable or expression in `frame`
     #[serde(default)]
     expression: Option<String>,
     #[serde(default)]
@@ -48,13 +47,13 @@ pub(super) struct LastWriteInput {
     /// Bytes at `address` (8)
     #[serde(default)]
     size: Option<u64>,
-    /// Hops: also who wrote what that was computed from
+    /// Hops: also who wrote what it was computed from
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 20))]
     depth: u32,
     #[serde(default)]
-    frame: u32,
-    /// Of an answer `running`: wait for its result
+    frame: Option<u32>,
+    /// Number of a running search
     #[serde(default)]
     search: Option<u64>,
     #[serde(default = "usual_wait")]
@@ -105,8 +104,7 @@ impl Tool for LastWrite {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/last_write",
-        "Last write",
-        "Who gave a value its value: the last write before now, with line, stack, old and new value. Does not move",
+        "Who gave a value its value: the last write before now, with line, stack, old and new value",
     ));
 
     async fn call(&self, call: &Call, input: LastWriteInput) -> Result<Answer<LastWrites>, Failure> {
@@ -272,8 +270,7 @@ impl Tool for Timeline {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/timeline",
-        "Timeline",
-        "List what happened in the recording: stops, output, signals, breakpoint and tracepoint hits, each with its moment",
+        "List what happened in the recording: stops, output, signals, hits, each with its moment",
     ));
 
     async fn call(&self, call: &Call, input: TimelineInput) -> Result<Answer<TimelineView>, Failure> {
@@ -349,14 +346,13 @@ pub(super) struct ExportTrace(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExportInput {
-    /// binary: for `hindcast replay`
     #[serde(default)]
     format: TraceFormat,
     #[serde(default)]
     start_snapshot: Option<u64>,
     #[serde(default)]
     end_snapshot: Option<u64>,
-    /// New file to write; default: into the answer
+    /// File to write; needs `debug:write`
     #[serde(default)]
     path: Option<PathBuf>,
     #[serde(default = "longest_wait")]
@@ -392,8 +388,7 @@ impl Tool for ExportTrace {
 
     const DECLARATION: Declaration = of_time_travel(declaration(
         "debugger/export_trace",
-        "Export the recording",
-        "Write the recording out, whole or between two snapshots; a `path` needs `debug:write`",
+        "Write the recording out, whole or between two snapshots",
         Scope::DebugRead,
         Effects::Additive { idempotent: false },
     ));

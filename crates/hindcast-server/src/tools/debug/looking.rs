@@ -1,14 +1,10 @@
-//! Looking at what the program means: `get_stack_trace`, `get_variables`, `evaluate`, `get_threads`,
-//! `get_modules`, `autopsy`.
+//! Looking at what the program means: `get_stack_trace`, `get_variables`, `get_threads`, `get_modules`, `autopsy`.
 
 use std::{fmt::Write as _, time::Duration};
 
 use async_trait::async_trait;
 use hindcast_core::{
-    debug::{
-        Evaluation, Frame, Module, NumberFormat, Thread, ThreadId, ValueLimits, Variable, VariableQuery,
-        VariableScope,
-    },
+    debug::{Frame, Module, Thread, ThreadId, ValueLimits, Variable, VariableQuery, VariableScope},
     identity::Scope,
 };
 use hindcast_services::{
@@ -75,11 +71,8 @@ impl Tool for GetStackTrace {
     type Input = StackTraceInput;
     type Output = StackTrace;
 
-    const DECLARATION: Declaration = looks(
-        "debugger/get_stack_trace",
-        "Stack trace",
-        "Get the current stack trace of the attached process",
-    );
+    const DECLARATION: Declaration =
+        looks("debugger/get_stack_trace", "Get the current stack trace of the attached process");
 
     async fn call(&self, call: &Call, input: StackTraceInput) -> Result<Answer<StackTrace>, Failure> {
         if !(1..=1000).contains(&input.max_frames) {
@@ -144,17 +137,15 @@ pub(super) struct VariablesInput {
     #[serde(default)]
     filter: Option<String>,
     #[serde(default)]
-    frame: u32,
+    frame: Option<u32>,
     #[serde(default)]
     thread_id: Option<u32>,
-    /// Levels of members
     #[serde(default = "two")]
     depth: u32,
     #[serde(default)]
     offset: u32,
     #[serde(default = "fifty")]
     limit: u32,
-    /// As in evaluate
     #[serde(default)]
     allow_calls: bool,
     #[serde(default = "usual_run")]
@@ -169,12 +160,12 @@ const USUAL_RUN: u64 = 5_000;
 /// A question is answered within 15 s.
 const LONGEST_RUN: u64 = 12_000;
 
-fn usual_run() -> u64 {
+pub(super) fn usual_run() -> u64 {
     USUAL_RUN
 }
 
 /// For how long the caller may have code of the program run; none of it where nobody asked for that.
-fn allowed_calls(
+pub(super) fn allowed_calls(
     call: &Call,
     tool: &str,
     wanted: bool,
@@ -186,7 +177,7 @@ fn allowed_calls(
     Ok(wanted.then(|| Duration::from_millis(timeout_ms.min(LONGEST_RUN))))
 }
 
-fn needs_write(what: &str) -> Failure {
+pub(super) fn needs_write(what: &str) -> Failure {
     let scope = Scope::DebugWrite;
     Failure::new(FailureKind::PermissionDenied, format!("{what} needs the scope `{scope}`"))
         .hint(format!("use a key that has `{scope}`"))
@@ -197,7 +188,7 @@ fn two() -> u32 {
     2
 }
 
-fn three() -> u32 {
+pub(super) fn three() -> u32 {
     3
 }
 
@@ -206,7 +197,7 @@ fn fifty() -> u32 {
 }
 
 /// Deeper than this nobody reads.
-const DEEPEST: u32 = 10;
+pub(super) const DEEPEST: u32 = 10;
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Variables {
@@ -223,7 +214,7 @@ pub(super) struct Variables {
 /// What the reference says of a variable, which holds variables itself.
 #[derive(Serialize, JsonSchema)]
 #[allow(dead_code, reason = "only its schema is used")]
-struct VariableInShort {
+pub(super) struct VariableInShort {
     name: String,
     #[serde(rename = "type")]
     type_name: String,
@@ -245,11 +236,8 @@ impl Tool for GetVariables {
     type Input = VariablesInput;
     type Output = Variables;
 
-    const DECLARATION: Declaration = looks(
-        "debugger/get_variables",
-        "Variables",
-        "Show variables of a frame with their members. Movements answer with the innermost locals already",
-    );
+    const DECLARATION: Declaration =
+        looks("debugger/get_variables", "Show variables of a frame with their members");
 
     async fn call(&self, call: &Call, input: VariablesInput) -> Result<Answer<Variables>, Failure> {
         if !(1..=1000).contains(&input.limit) {
@@ -292,118 +280,9 @@ impl Tool for GetVariables {
 }
 
 /// Says that less was shown than was asked for.
-fn depth_note(asked: u32) -> Vec<String> {
+pub(super) fn depth_note(asked: u32) -> Vec<String> {
     let note = format!("`depth` is {asked}; {DEEPEST} levels are the most that is shown");
     Some(note).filter(|_| asked > DEEPEST).into_iter().collect()
-}
-
-pub(super) struct Evaluate(pub(super) Desk);
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EvaluateInput {
-    /// As in the program's language: `a.b[2]`, `*p`, `x = 5`; native: `sum(a[*].n)`
-    expression: String,
-    #[serde(default)]
-    frame: u32,
-    #[serde(default)]
-    thread_id: Option<u32>,
-    #[serde(default = "three")]
-    depth: u32,
-    #[serde(default)]
-    format: NumberFormat,
-    /// First member to show, for long arrays
-    #[serde(default)]
-    offset: u64,
-    /// May run the program's code, where the session can (.NET); needs `debug:write`
-    #[serde(default)]
-    allow_calls: bool,
-    /// How long that may take
-    #[serde(default = "usual_run")]
-    timeout_ms: u64,
-    #[serde(default)]
-    session_id: Option<String>,
-}
-
-/// A value with its parts.
-#[derive(Serialize)]
-#[serde(transparent)]
-pub(super) struct Value(Variable);
-
-impl JsonSchema for Value {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Value".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        VariableInShort::json_schema(generator)
-    }
-}
-
-#[async_trait]
-impl Tool for Evaluate {
-    type Input = EvaluateInput;
-    type Output = Value;
-
-    const DECLARATION: Declaration = looks(
-        "debugger/evaluate",
-        "Evaluate",
-        "Compute an expression in a frame. Runs no code of the program unless `allow_calls`; assignments need `debug:write`",
-    );
-
-    async fn call(&self, call: &Call, input: EvaluateInput) -> Result<Answer<Value>, Failure> {
-        let may_write = call.caller.may(Some(Scope::DebugWrite));
-        if !may_write && assigns(&input.expression) {
-            return Err(needs_write("an assignment in `debugger/evaluate`"));
-        }
-        let allow_calls = allowed_calls(call, "debugger/evaluate", input.allow_calls, input.timeout_ms)?;
-        let session = self.0.session(call, input.session_id.as_deref())?;
-        let limits =
-            ValueLimits { depth: input.depth.min(DEEPEST), offset: input.offset, ..ValueLimits::default() };
-        let evaluation = Evaluation {
-            expression: input.expression,
-            frame: session.frame(thread(input.thread_id), input.frame)?,
-            limits,
-            format: input.format,
-            may_write,
-            allow_calls,
-        };
-        let value = session.evaluate(evaluation).await?;
-        let mut said = String::new();
-        text::variable(&mut said, &value, 0);
-        text::notes(&mut said, &depth_note(input.depth));
-        Ok(Answer { text: said.trim_start().to_owned(), content: Value(value) })
-    }
-}
-
-/// Whether an expression would change the program: an `=` that is no comparison, `++` or `--`.
-/// What is missed here the engine refuses.
-fn assigns(expression: &str) -> bool {
-    let mut quote = None;
-    let mut before = ' ';
-    let mut letters = expression.chars().peekable();
-    while let Some(letter) = letters.next() {
-        let next = letters.peek().copied().unwrap_or(' ');
-        match (quote, letter) {
-            (Some(open), _) if letter == open && before != '\\' => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(letter),
-            (None, '=') if next == '=' => {
-                letters.next();
-            }
-            (None, '=') => {
-                // `<=`, `>=`, `!=` compare; `<<=` and `>>=` assign.
-                let shifts = expression.contains("<<=") || expression.contains(">>=");
-                if !matches!(before, '<' | '>' | '!') || shifts {
-                    return true;
-                }
-            }
-            (None, '+' | '-') if next == letter => return true,
-            (None, _) => {}
-        }
-        before = letter;
-    }
-    false
 }
 
 pub(super) struct GetThreads(pub(super) Desk);
@@ -458,8 +337,7 @@ impl Tool for GetThreads {
     type Input = PagedInput;
     type Output = Threads;
 
-    const DECLARATION: Declaration =
-        looks("debugger/get_threads", "Threads", "List threads and where each is");
+    const DECLARATION: Declaration = looks("debugger/get_threads", "List threads and where each is");
 
     async fn call(&self, call: &Call, input: PagedInput) -> Result<Answer<Threads>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
@@ -507,8 +385,7 @@ impl Tool for GetModules {
     type Input = PagedInput;
     type Output = Modules;
 
-    const DECLARATION: Declaration =
-        looks("debugger/get_modules", "Modules", "List loaded executables and libraries, and their symbols");
+    const DECLARATION: Declaration = looks("debugger/get_modules", "List loaded executables and libraries");
 
     async fn call(&self, call: &Call, input: PagedInput) -> Result<Answer<Modules>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
@@ -533,7 +410,6 @@ pub(super) struct Autopsy(pub(super) Desk);
 pub(super) struct AutopsyInput {
     #[serde(default = "five")]
     max_frames: u32,
-    /// Levels of members
     #[serde(default = "one")]
     depth: u32,
     #[serde(default)]
@@ -551,29 +427,12 @@ impl Tool for Autopsy {
 
     const DECLARATION: Declaration = looks(
         "debugger/autopsy",
-        "Autopsy",
-        "After a crash or panic: what happened, the failed access explained, stack with arguments and source, locals, registers, code. Of a paused program: which threads wait for what, who holds it, deadlocks",
+        "After a crash or panic: what happened, why, stack with arguments, source and locals. Of a paused program: which threads wait for what, deadlocks",
     );
 
     async fn call(&self, call: &Call, input: AutopsyInput) -> Result<Answer<debug::Autopsy>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let autopsy = session.autopsy(input.max_frames.clamp(1, 100), input.depth.min(DEEPEST)).await?;
         Ok(Answer { text: autopsy.to_string(), content: autopsy })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn assignments_are_told_from_comparisons() {
-        for changes in ["x = 5", "x=5", "a.b[2] = 1", "x += 1", "i++", "--i", "x <<= 2", "p->n = q == r"] {
-            assert!(assigns(changes), "{changes}");
-        }
-        for looks in ["x == 5", "x <= y", "x != 1 && y >= 2", "\"a=b\"", "s == 'x'", "x + -1", "a[i]", "'='"]
-        {
-            assert!(!assigns(looks), "{looks}");
-        }
     }
 }

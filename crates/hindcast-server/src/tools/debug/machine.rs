@@ -22,6 +22,8 @@ pub(super) struct ReadMemory(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MemoryInput {
+    /// Or an expression
+    ///
     /// Such as 0x7ffe1000, or an expression with an address
     address: String,
     #[serde(default = "a_line_or_so")]
@@ -64,7 +66,7 @@ impl Tool for ReadMemory {
     type Input = MemoryInput;
     type Output = MemoryView;
 
-    const DECLARATION: Declaration = looks("debugger/read_memory", "Read memory", "Show bytes of memory");
+    const DECLARATION: Declaration = looks("debugger/read_memory", "Show bytes of memory");
 
     async fn call(&self, call: &Call, input: MemoryInput) -> Result<Answer<MemoryView>, Failure> {
         if !(1..=MOST_BYTES).contains(&input.size) {
@@ -73,7 +75,7 @@ impl Tool for ReadMemory {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let place = match parse_address(&input.address) {
             Ok(address) => MemoryPlace::Address(address),
-            Err(_) => MemoryPlace::Expression(input.address, session.frame(None, 0)?),
+            Err(_) => MemoryPlace::Expression(input.address, session.frame(None, None)?),
         };
         let block = session.memory(place, input.size).await?;
         let hidden = hidden(&block.bytes, session.mask());
@@ -178,11 +180,8 @@ impl Tool for Disassemble {
     type Input = DisassembleInput;
     type Output = Code;
 
-    const DECLARATION: Declaration = looks(
-        "debugger/disassemble",
-        "Disassemble",
-        "Show machine code at an address or function; around the current instruction by default",
-    );
+    const DECLARATION: Declaration =
+        looks("debugger/disassemble", "Show machine code; default: around the current instruction");
 
     async fn call(&self, call: &Call, input: DisassembleInput) -> Result<Answer<Code>, Failure> {
         if !(1..=MOST_INSTRUCTIONS).contains(&input.count) {
@@ -248,12 +247,11 @@ impl Tool for GetRegisters {
     type Input = RegistersInput;
     type Output = Registers;
 
-    const DECLARATION: Declaration =
-        looks("debugger/get_registers", "Registers", "Show registers of a frame");
+    const DECLARATION: Declaration = looks("debugger/get_registers", "Show registers of a frame");
 
     async fn call(&self, call: &Call, input: RegistersInput) -> Result<Answer<Registers>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
-        let frame = session.frame(thread(input.thread_id), input.frame)?;
+        let frame = session.frame(thread(input.thread_id), Some(input.frame))?;
         // Whoever names a register means any.
         let set = if input.filter.is_some() { RegisterSet::All } else { input.set };
         let mut registers = session.registers(frame, set).await?;

@@ -2,6 +2,7 @@
 
 mod breakpoints;
 mod compare;
+mod evaluate;
 mod find;
 mod history;
 mod looking;
@@ -59,7 +60,7 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(breakpoints::RemoveBreakpoint(desk()));
     registry.add_tool(looking::GetStackTrace(desk()));
     registry.add_tool(looking::GetVariables(desk()));
-    registry.add_tool(looking::Evaluate(desk()));
+    registry.add_tool(evaluate::Evaluate(desk()));
     registry.add_tool(find::Find(desk()));
     registry.add_tool(machine::ReadMemory(desk()));
     registry.add_tool(machine::Disassemble(desk()));
@@ -115,13 +116,13 @@ fn invalid(details: impl Into<String>) -> Failure {
 }
 
 /// A tool that only looks.
-const fn looks(name: &'static str, title: &'static str, description: &'static str) -> Declaration {
-    declaration(name, title, description, Scope::DebugRead, Effects::ReadOnly)
+const fn looks(name: &'static str, description: &'static str) -> Declaration {
+    declaration(name, description, Scope::DebugRead, Effects::ReadOnly)
 }
 
 /// A tool that moves or changes the program in a way that others go on from.
-const fn moves(name: &'static str, title: &'static str, description: &'static str) -> Declaration {
-    declaration(name, title, description, Scope::DebugWrite, Effects::Additive { idempotent: false })
+const fn moves(name: &'static str, description: &'static str) -> Declaration {
+    declaration(name, description, Scope::DebugWrite, Effects::Additive { idempotent: false })
 }
 
 /// The same for a tool that is about the past.
@@ -131,12 +132,11 @@ const fn of_time_travel(declaration: Declaration) -> Declaration {
 
 const fn declaration(
     name: &'static str,
-    title: &'static str,
     description: &'static str,
     scope: Scope,
     effects: Effects,
 ) -> Declaration {
-    Declaration { name, title, description, scope: Some(scope), feature: Some(Feature::Debugging), effects }
+    Declaration { name, description, scope: Some(scope), feature: Some(Feature::Debugging), effects }
 }
 
 fn usual_wait() -> u64 {

@@ -20,7 +20,7 @@ pub(super) struct ReadOutput(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadInput {
-    /// `next` of an earlier answer; default: the end
+    /// `next` of an earlier answer
     #[serde(default)]
     since: Option<u64>,
     /// All where absent
@@ -57,8 +57,7 @@ impl Tool for ReadOutput {
 
     const DECLARATION: Declaration = looks(
         "debugger/read_output",
-        "Read output",
-        "Read what the program printed and tracepoints logged, also while it runs and after it ended",
+        "Read what the program printed and tracepoints logged, also while it runs",
     );
 
     async fn call(&self, call: &Call, input: ReadInput) -> Result<Answer<Output>, Failure> {
@@ -112,7 +111,7 @@ impl Tool for WriteInput {
     type Output = Written;
 
     const DECLARATION: Declaration =
-        moves("debugger/write_input", "Write input", "Write to the standard input of the launched program");
+        moves("debugger/write_input", "Write to the standard input of the program");
 
     async fn call(&self, call: &Call, input: WriteInputInput) -> Result<Answer<Written>, Failure> {
         let bytes = input.text.len();

@@ -83,7 +83,7 @@ pub(super) fn watched(
     session: &Session,
     named: (Option<&str>, Option<&str>),
     size: Option<u64>,
-    frame: u32,
+    frame: Option<u32>,
 ) -> Result<Watched, Failure> {
     match named {
         (Some(text), None) => {
@@ -126,14 +126,13 @@ pub(super) struct HistoryInput {
     since: Option<String>,
     #[serde(default)]
     until: Option<String>,
-    /// Of the writes told one by one
     #[serde(default)]
     offset: u64,
     #[serde(default = "ten")]
     #[schemars(range(max = 200))]
     limit: u32,
     #[serde(default)]
-    frame: u32,
+    frame: Option<u32>,
     /// Of an answer `running`
     #[serde(default)]
     search: Option<u64>,
@@ -161,9 +160,8 @@ impl Tool for WrittenHistory {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/history",
-        "History of a value",
         "All writes to a value up to now, by statement: how often, and what each added in all; of heap memory also who \
-         allocated and freed its block. Does not move",
+         allocated and freed its block",
     ));
 
     async fn call(&self, call: &Call, input: HistoryInput) -> Result<Answer<Self::Output>, Failure> {
@@ -262,7 +260,7 @@ pub(super) struct WhenInput {
     /// Such as `used != sum(held)`
     #[serde(default)]
     condition: Option<String>,
-    /// Judge it only at this function or `FILE:LINE`, with its names
+    /// Judge it at this function or `FILE:LINE`, with its names
     #[serde(default)]
     at: Option<String>,
     /// first, last, every
@@ -285,7 +283,7 @@ pub(super) struct WhenInput {
     #[schemars(skip)]
     limit: u32,
     #[serde(default)]
-    frame: u32,
+    frame: Option<u32>,
     /// Of an answer `running`
     #[serde(default)]
     search: Option<u64>,
@@ -321,8 +319,7 @@ impl Tool for When {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/when",
-        "When a condition changed",
-        "The moment at which a condition became true, the statement that did it, and the values before and after. Does not move",
+        "The moment at which a condition became true, the statement that did it, values before and after",
     ));
 
     async fn call(&self, call: &Call, input: WhenInput) -> Result<Answer<Self::Output>, Failure> {
@@ -401,6 +398,9 @@ pub(super) struct CallsInput {
     #[serde(default = "forty")]
     #[schemars(range(max = 1000))]
     limit: u32,
+    /// The last calls instead of the first
+    #[serde(default)]
+    last: bool,
     #[serde(default)]
     thread_id: Option<u32>,
     /// Of an answer `running`
@@ -425,7 +425,7 @@ impl CallsInput {
     fn question(&self, session: &Session) -> Result<Question, Failure> {
         let thread = match self.thread_id {
             Some(thread) => ThreadId(thread),
-            None => session.frame_in_history(0)?.thread,
+            None => session.frame_in_history(Some(0))?.thread,
         };
         Ok(Question::Calls(CallsQuestion {
             thread,
@@ -433,6 +433,7 @@ impl CallsInput {
             functions: self.functions.clone(),
             depth: self.depth.max(1),
             limit: self.limit.clamp(1, MOST_CALLS),
+            last: self.last,
         }))
     }
 }
@@ -444,8 +445,7 @@ impl Tool for TraceCalls {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/trace_calls",
-        "Trace calls",
-        "What a thread called up to now, as a tree with arguments and results, repetitions told once. Does not move",
+        "What a thread called up to now, as a tree with arguments and results",
     ));
 
     async fn call(&self, call: &Call, input: CallsInput) -> Result<Answer<Self::Output>, Failure> {
@@ -453,7 +453,7 @@ impl Tool for TraceCalls {
         let asked = (input.question(&session), input.search, input.timeout_ms);
         match ask(&session, call, asked).await? {
             Searched::Found(Found::Calls(trace)) => {
-                let text = say_calls(&trace);
+                let text = say_calls(&trace, input.last);
                 Ok(Answer { text, content: Asked::found(&session, *trace, Vec::new()) })
             }
             Searched::Found(_) => Err(other_question(Self::DECLARATION.name)),
@@ -462,8 +462,15 @@ impl Tool for TraceCalls {
     }
 }
 
-fn say_calls(trace: &CallTrace) -> String {
-    let mut said = format!("{} calls of {} functions", trace.total, trace.functions);
+fn say_calls(trace: &CallTrace, is_last: bool) -> String {
+    let mut said = match is_last {
+        true => format!("{} calls of {} functions since {}", trace.total, trace.functions, trace.since),
+        false => format!("{} calls of {} functions", trace.total, trace.functions),
+    };
+    let left_out = format!("\n… {} more: narrow `since`, `until`, `functions` or `depth`", trace.left_out);
+    if is_last && trace.left_out > 0 {
+        said.push_str(&left_out);
+    }
     for call in &trace.calls {
         let indent = "  ".repeat(call.depth as usize);
         let _ = write!(said, "\n{indent}{}({})", call.function, say_values(&call.arguments));
@@ -483,8 +490,8 @@ fn say_calls(trace: &CallTrace) -> String {
             let _ = write!(said, "  [{moment}]");
         }
     }
-    if trace.left_out > 0 {
-        let _ = write!(said, "\n… {} more: narrow `since`, `until`, `functions` or `depth`", trace.left_out);
+    if !is_last && trace.left_out > 0 {
+        said.push_str(&left_out);
     }
     if let Some(note) = &trace.note {
         let _ = write!(said, "\nnote: {note}");

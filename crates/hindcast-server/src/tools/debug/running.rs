@@ -25,6 +25,8 @@ pub(super) struct ContinueInput {
     /// false: answer at once
     #[serde(default = "yes")]
     wait: bool,
+    /// Then the answer is `running`
+    ///
     /// Then it goes on and the answer is `running`; at most 55000
     #[serde(default = "usual_wait")]
     timeout_ms: u64,
@@ -42,7 +44,6 @@ impl Tool for Continue {
 
     const DECLARATION: Declaration = moves(
         "debugger/continue",
-        "Continue",
         "Run until a breakpoint, crash, panic or exit. Answers why and where it stopped, source, locals, new output",
     );
 
@@ -64,8 +65,7 @@ impl Tool for Pause {
     type Input = OnlySession;
     type Output = Viewport;
 
-    const DECLARATION: Declaration =
-        moves("debugger/pause", "Pause", "Stop a running program where it is, to look at it");
+    const DECLARATION: Declaration = moves("debugger/pause", "Stop a running program where it is");
 
     async fn call(&self, call: &Call, input: OnlySession) -> Result<Answer<Viewport>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
@@ -78,7 +78,6 @@ pub(super) struct Wait(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitInput {
-    /// At most 55000
     #[serde(default = "usual_wait")]
     timeout_ms: u64,
     #[serde(default)]
@@ -102,7 +101,7 @@ impl Tool for Wait {
     type Output = Viewport;
 
     const DECLARATION: Declaration =
-        super::looks("debugger/wait", "Wait", "Wait until a running program stops, prints or exits");
+        super::looks("debugger/wait", "Wait until a running program stops, prints or exits");
 
     async fn call(&self, call: &Call, input: WaitInput) -> Result<Answer<Viewport>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
@@ -123,6 +122,8 @@ pub(super) struct StepInput {
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub(super) count: u32,
+    /// line steps into calls, over does not, out leaves the function
+    ///
     /// line steps into calls, over does not, out leaves the function; default for .NET: over
     #[serde(default)]
     #[schemars(with = "Granularity", default = "Granularity::default")]
@@ -162,16 +163,13 @@ impl Tool for StepForward {
     type Input = StepInput;
     type Output = Viewport;
 
-    const DECLARATION: Declaration = moves(
-        "debugger/step_forward",
-        "Step forward",
-        "Step by instructions (default; not for .NET) or source lines",
-    );
+    const DECLARATION: Declaration =
+        moves("debugger/step_forward", "Step by instructions (default; not for .NET) or source lines");
 
     async fn call(&self, call: &Call, input: StepInput) -> Result<Answer<Viewport>, Failure> {
         input.check("debugger/continue")?;
         let session = self.0.session(call, input.session_id.as_deref())?;
-        let thread = session.frame(input.thread_id.map(ThreadId), 0)?.thread;
+        let thread = session.frame(input.thread_id.map(ThreadId), Some(0))?.thread;
         let granularity = input.granularity(session.engine());
         let movement = Movement::Step { thread, granularity, count: input.count };
         Ok(moved(session.travel(movement, &patience(call, input.timeout_ms)).await?))
@@ -205,11 +203,8 @@ impl Tool for RunTo {
     type Input = RunToInput;
     type Output = Viewport;
 
-    const DECLARATION: Declaration = moves(
-        "debugger/run_to",
-        "Run to a place",
-        "Continue until a place, named as in set_breakpoint, is reached",
-    );
+    const DECLARATION: Declaration =
+        moves("debugger/run_to", "Continue to a place, named as in set_breakpoint");
 
     async fn call(&self, call: &Call, input: RunToInput) -> Result<Answer<Viewport>, Failure> {
         let named = Named {

@@ -27,6 +27,8 @@ pub(super) struct Launch(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LaunchInput {
+    /// Executable, .dll or source file; or what runs tests (pytest, npm, go) with `args`
+    ///
     /// Path, or name in PATH: executable, .dll, .py, .js, .ts, .go, .rb, .java; or what runs tests (pytest, npm, go) with `args`
     #[serde(default)]
     program: Option<PathBuf>,
@@ -37,49 +39,58 @@ pub(super) struct LaunchInput {
     /// Added to the environment
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// false: run on; "loader": first instruction
+    ///
     /// true: in `main`; false: runs, and answers at a stop or after `timeout_ms`; "loader": first instruction
     #[serde(default)]
     #[schemars(schema_with = "stop_at_entry")]
     stop_at_entry: Option<Entry>,
-    /// Text, or {"file": path}; else see write_input
+    /// Text, or {"file": path}
     #[serde(default)]
     #[schemars(schema_with = "stdin")]
     stdin: Option<Input>,
-    /// It prints line by line to a terminal; pipes otherwise
+    /// It prints to a terminal, line by line
     #[serde(default)]
     terminal: bool,
+    /// Core file to open
+    ///
     /// Open this core file instead of starting the program
     #[serde(default)]
     core: Option<PathBuf>,
+    /// Recording to open
+    ///
     /// Or this recording, as export_trace wrote it (binary)
     #[serde(default)]
     trace: Option<PathBuf>,
     /// Hide passwords, keys and tokens
     #[serde(default = "yes")]
     mask_secrets: bool,
-    /// So that one can go back; native programs only
+    /// To go back (native only)
     #[serde(default)]
     #[schemars(with = "bool", default = "yes")]
     record: Option<bool>,
-    /// While recorded, threads run in an order that this seed decides, to expose races
+    /// Seed for the order in which recorded threads run, to expose races
     #[serde(default)]
     chaos: Option<u64>,
     /// Debug the first process that executes this program, somewhere below the launched one (`make test`, `cargo test`, a
     /// shell): its file name, `*` for any letters, or path
     #[serde(default)]
     follow: Option<String>,
+    /// Debug the first process that it forks
+    ///
     /// Debug the first process that the program forks, from there on
     #[serde(default)]
     follow_forks: bool,
+    /// Record only from this function or `file:line` on
+    ///
     /// Run at full speed to this function or `file:line`, and record from there on
     #[serde(default)]
     record_from: Option<String>,
     #[serde(default)]
     language: Language,
-    /// Steps pass over library code (not native)
+    /// Steps pass over library code
     #[serde(default = "yes")]
     just_my_code: bool,
-    /// How long to wait for a stop
     #[serde(default = "usual_wait")]
     timeout_ms: u64,
     #[serde(default, rename = "session_id")]
@@ -163,8 +174,7 @@ impl Tool for Launch {
 
     const DECLARATION: Declaration = moves(
         "debugger/launch",
-        "Launch a program",
-        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby, Java) under the debugger, or open a core file or a recording. It stops in `main`: set breakpoints, then continue",
+        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby, Java) under the debugger, or open a core file or a recording. It stops in `main`",
     );
 
     fn target(input: &LaunchInput) -> Option<String> {
@@ -268,10 +278,14 @@ pub(super) struct AttachInput {
     #[serde(default)]
     #[schemars(with = "u32", range(min = 1))]
     pid: Option<u32>,
+    /// Or where it waits for debuggers (debugpy, node, rdbg, dlv)
+    ///
     /// Or the port at which it waits for debuggers: `debugpy --listen`, `node --inspect`, `rdbg --open`, `dlv --headless`
     #[serde(default)]
     #[schemars(with = "u16", range(min = 1))]
     port: Option<u16>,
+    /// To go back
+    ///
     /// From now on, so that one can go back
     #[serde(default)]
     record: bool,
@@ -280,7 +294,6 @@ pub(super) struct AttachInput {
     mask_secrets: bool,
     #[serde(default)]
     language: Language,
-    /// As in launch
     #[serde(default = "yes")]
     just_my_code: bool,
     #[serde(default, rename = "session_id")]
@@ -294,8 +307,7 @@ impl Tool for Attach {
     type Input = AttachInput;
     type Output = Viewport;
 
-    const DECLARATION: Declaration =
-        moves("debugger/attach", "Attach to a process", "Attach to a running process");
+    const DECLARATION: Declaration = moves("debugger/attach", "Attach to a running process");
 
     fn target(input: &AttachInput) -> Option<String> {
         let pid = input.pid.map(|pid| format!("pid {pid}"));
@@ -345,7 +357,6 @@ impl Tool for Disconnect {
         feature: None,
         ..declaration(
             super::DISCONNECT,
-            "End the session",
             "End the debug session",
             hindcast_core::identity::Scope::DebugWrite,
             Effects::Destructive { idempotent: false },
@@ -380,11 +391,8 @@ impl Tool for Restart {
     type Input = OnlySession;
     type Output = Viewport;
 
-    const DECLARATION: Declaration = moves(
-        "debugger/restart",
-        "Restart the program",
-        "Launch the same program again with the same arguments and breakpoints",
-    );
+    const DECLARATION: Declaration =
+        moves("debugger/restart", "Launch the same program again with its breakpoints");
 
     async fn call(&self, call: &Call, input: OnlySession) -> Result<Answer<Viewport>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
@@ -512,11 +520,8 @@ impl Tool for Status {
     type Input = OnlySession;
     type Output = StatusView;
 
-    const DECLARATION: Declaration = looks(
-        "debugger/status",
-        "Status",
-        "List debug sessions with their states, and the breakpoints of the current one",
-    );
+    const DECLARATION: Declaration =
+        looks("debugger/status", "List debug sessions, and the breakpoints of the current one");
 
     async fn call(&self, call: &Call, input: OnlySession) -> Result<Answer<StatusView>, Failure> {
         let Desk(debug) = &self.0;

@@ -18,11 +18,8 @@ impl Tool for StepBackward {
     type Input = StepInput;
     type Output = Viewport;
 
-    const DECLARATION: Declaration = of_time_travel(moves(
-        "debugger/step_backward",
-        "Step backward",
-        "Step back in time by instructions (default) or source lines; works after a crash and after the exit, too",
-    ));
+    const DECLARATION: Declaration =
+        of_time_travel(moves("debugger/step_backward", "Step back in time, also after a crash or the exit"));
 
     async fn call(&self, call: &Call, input: StepInput) -> Result<Answer<Viewport>, Failure> {
         input.check("debugger/reverse_continue")?;
@@ -51,8 +48,7 @@ impl Tool for ReverseContinue {
 
     const DECLARATION: Declaration = of_time_travel(moves(
         "debugger/reverse_continue",
-        "Continue backward",
-        "Run back in time to the previous breakpoint, watchpoint or signal, or to the start of the recording",
+        "Run back in time to the previous breakpoint, watchpoint or signal",
     ));
 
     async fn call(&self, call: &Call, input: ReverseContinueInput) -> Result<Answer<Viewport>, Failure> {
@@ -70,7 +66,7 @@ pub(super) struct GotoInput {
     /// A moment of an earlier answer, "start" or "present"
     #[serde(default)]
     moment: Option<String>,
-    /// So far from start (0) to present (100)
+    /// 0: start, 100: present
     #[serde(default)]
     #[schemars(range(max = 100))]
     percent: Option<u64>,
@@ -104,11 +100,8 @@ impl Tool for Goto {
     type Input = GotoInput;
     type Output = Viewport;
 
-    const DECLARATION: Declaration = of_time_travel(moves(
-        "debugger/goto",
-        "Go to a moment",
-        "Go to a moment of the recording, to its start, or back to the present",
-    ));
+    const DECLARATION: Declaration =
+        of_time_travel(moves("debugger/goto", "Go to a moment of the recording"));
 
     async fn call(&self, call: &Call, input: GotoInput) -> Result<Answer<Viewport>, Failure> {
         let destination = input.destination()?;
@@ -142,11 +135,8 @@ impl Tool for Record {
     type Input = RecordInput;
     type Output = Viewport;
 
-    const DECLARATION: Declaration = of_time_travel(moves(
-        "debugger/record",
-        "Start or stop recording",
-        "Record a stopped program from here on, so that one can go back to here; or stop: it then runs at full speed",
-    ));
+    const DECLARATION: Declaration =
+        of_time_travel(moves("debugger/record", "Record a stopped program from here on, or stop it"));
 
     async fn call(&self, call: &Call, input: RecordInput) -> Result<Answer<Viewport>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;

@@ -36,20 +36,20 @@ pub(super) struct WhatIfInput {
     /// Leave out the rest of the current line
     #[serde(default)]
     skip_line: bool,
-    /// Return at once with this number ("" for none)
+    /// Return this number at once ("": none)
     #[serde(default)]
     returns: Option<String>,
     /// When; default: now
     #[serde(default)]
     moment: Option<String>,
-    /// End at this function or `FILE:LINE`
+    /// Function or `FILE:LINE`
     #[serde(default)]
     until: Option<String>,
-    /// Expressions to tell at the end
+    /// Expressions
     #[serde(default)]
     show: Vec<String>,
     #[serde(default)]
-    frame: u32,
+    frame: Option<u32>,
     #[serde(default = "five_seconds")]
     time_ms: u64,
     /// Of an answer `running`
@@ -70,7 +70,8 @@ impl WhatIfInput {
     fn question(&self, session: &Session) -> Result<Question, Failure> {
         Ok(Question::WhatIf(WhatIfQuestion {
             moment: self.moment.clone().map(Moment),
-            frame: session.frame_in_history(self.frame)?,
+            // At another moment, other frames are there.
+            frame: session.frame_in_history(self.frame.or(self.moment.as_ref().map(|_| 0)))?,
             set: self.set.clone(),
             skip_line: self.skip_line,
             returns: self.returns.clone(),
@@ -88,8 +89,7 @@ impl Tool for WhatIfTool {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/what_if",
-        "What if",
-        "Try a fix: change a value, skip a line or return early at a moment, in a copy that runs on, and tell what then differs",
+        "Try a fix at a moment, in a copy that runs on: change a value, skip a line or return early; tells what then differs",
     ));
 
     async fn call(&self, call: &Call, input: WhatIfInput) -> Result<Answer<Self::Output>, Failure> {

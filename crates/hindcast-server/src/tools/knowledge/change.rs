@@ -7,6 +7,7 @@ use hindcast_core::{
     identity::Scope,
     knowledge::{Ownership, Patterns},
     license::Feature,
+    printable::printable_lines,
 };
 use hindcast_services::{
     Failure, FailureKind,
@@ -31,42 +32,52 @@ pub(super) struct Add {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddInput {
-    /// Collection (id or name); made if there is none
+    /// Id or name; made if there is none
     collection: String,
     /// The id of a new collection
     #[serde(default, alias = "collectionId")]
     collection_id: Option<String>,
+    /// Files, folders, `git:FOLDER` (commit messages), `man:3`, `python:PACKAGE`, `https://…`
+    ///
     /// Files and folders on the server's machine; `git:FOLDER` (commit messages), `man:ls`, `man:3`, `python:PACKAGE` (docstrings), `https://…`
     #[serde(default)]
     paths: Vec<PathBuf>,
-    /// What a given text is called; another of that name is replaced
+    /// Of `text`; one of that name is replaced
     #[serde(default)]
     name: Option<String>,
-    /// A text, instead of paths
     #[serde(default)]
     text: Option<String>,
+    /// Of `text`
+    ///
     /// What the text is written in; else by its name, or Markdown
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
-    /// Keep up to date with `paths` from now on
+    /// Keep up to date with `paths`
     #[serde(default)]
     watch: bool,
+    /// Patterns as in a .gitignore
+    ///
     /// Only files that fit one of these patterns, as in a .gitignore
     #[serde(default)]
     include: Vec<String>,
     /// No files that fit one of these patterns
     #[serde(default)]
     exclude: Vec<String>,
+    /// For large folders: answer at once
+    ///
     /// Answer at once and go on; `knowledge/status` tells how far it is
     #[serde(default)]
     background: bool,
     /// Tags for the documents
     #[serde(default)]
     tags: Vec<String>,
+    /// One that everybody sees
+    ///
     /// The shared collection of that name, which everybody sees, and not your own
     #[serde(default)]
     shared: bool,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -104,7 +115,7 @@ pub(super) struct CountsView {
     updated: usize,
     /// Files that say what they said before
     unchanged: usize,
-    /// Documents whose files are gone
+    /// Documents whose files are gone or ignored
     removed: usize,
     /// Files that were not taken in
     failed: usize,
@@ -171,10 +182,7 @@ impl Tool for Add {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/add",
-        title: "Add to the knowledge base",
-        description: "Take documents into a collection: files and folders (`paths`), or a text (`name` and `text`). Markdown, \
-                      text, HTML, PDF, office documents, notebooks, data and source code. What did not change is skipped, and so is what \
-                      `.gitignore` names. `background` for large folders",
+        description: "Take files, folders or a text into a collection: Markdown, HTML, PDF, office documents, notebooks, data, source code. What did not change is skipped",
         scope: Some(Scope::KnowledgeWrite),
         feature: Some(Feature::Knowledge),
         effects: Effects::Additive { idempotent: true },
@@ -284,7 +292,7 @@ fn told(report: AddReport) -> Answer<AddView> {
         skipped,
         notices: report.notices,
     };
-    Answer { text, content }
+    Answer { text: printable_lines(&text).into_owned(), content }
 }
 
 pub(super) struct Remove {
@@ -294,18 +302,25 @@ pub(super) struct Remove {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveInput {
-    /// Collection (id or name)
+    /// Id or name
     collection: String,
+    /// Only this one (id or path)
+    ///
     /// Only this document (id or path); the whole collection where absent
     #[serde(default)]
     document: Option<String>,
+    /// Only stop watching this folder (`*`: all)
+    ///
     /// Remove nothing, but stop watching this folder; `*` for all folders of the collection
     #[serde(default)]
     unwatch: Option<String>,
+    /// Only stop this ingest
+    ///
     /// Remove nothing, but stop this ingest (its name in `knowledge/status`)
     #[serde(default)]
     ingest: Option<String>,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -329,9 +344,7 @@ impl Tool for Remove {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/remove",
-        title: "Remove from the knowledge base",
-        description: "Remove a document, or a whole collection when no document is named, with everything that was derived from \
-                      it; or only stop watching a folder (`unwatch`). Files on disk stay",
+        description: "Remove a document, or a collection with everything in it. Files on disk stay",
         scope: Some(Scope::KnowledgeWrite),
         feature: Some(Feature::Knowledge),
         effects: Effects::Destructive { idempotent: false },

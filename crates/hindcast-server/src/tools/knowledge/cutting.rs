@@ -79,14 +79,20 @@ pub(super) fn cost(text: &str) -> usize {
         .sum()
 }
 
-/// Shares room among passages: short ones take what they need, and the others share the rest.
+/// The best hit may take this many times the room of another: it answers most questions, if enough of it is there.
+const BEST_WEIGHS: usize = 3;
+
+/// Shares room among passages, the best first: short ones take what they need, and the others share the rest.
 pub(super) fn shares(costs: &[usize], room: usize) -> Vec<usize> {
+    let weight = |index: usize| if index == 0 { BEST_WEIGHS } else { 1 };
     let mut order: Vec<usize> = (0..costs.len()).collect();
-    order.sort_by_key(|&index| costs[index]);
+    order.sort_by_key(|&index| costs[index] / weight(index));
+    let mut weights: usize = order.iter().map(|&index| weight(index)).sum();
     let (mut shares, mut left) = (vec![0; costs.len()], room);
-    for (taken, index) in order.into_iter().enumerate() {
-        shares[index] = costs[index].min(left / (costs.len() - taken));
+    for index in order {
+        shares[index] = costs[index].min(left * weight(index) / weights);
         left -= shares[index];
+        weights -= weight(index);
     }
     shares
 }
@@ -194,6 +200,7 @@ mod tests {
     #[test]
     fn short_passages_leave_their_room_to_long_ones() {
         assert_eq!(shares(&[100, 1000, 1000], 900), [100, 400, 400]);
+        assert_eq!(shares(&[1000, 1000, 1000], 1000), [600, 200, 200]);
         assert_eq!(shares(&[10, 20], 900), [10, 20]);
         assert_eq!(shares(&[], 900), [0; 0]);
     }

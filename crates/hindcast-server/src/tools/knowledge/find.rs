@@ -3,10 +3,12 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{Timestamp, identity::Scope, knowledge::DocumentFilter, license::Feature};
+use hindcast_core::{
+    identity::Scope, knowledge::DocumentFilter, license::Feature, printable::printable_lines,
+};
 use hindcast_services::{
-    Failure, FailureKind,
-    knowledge::{AskRequest, KnowledgeService, MOST_CONTEXT, SearchMode, SearchRequest},
+    Failure,
+    knowledge::{AskRequest, KnowledgeService, SearchMode, SearchRequest, moment},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,8 +26,9 @@ pub(super) struct Search {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchInput {
-    /// Words or a question
     query: String,
+    /// Id or name
+    ///
     /// Only in this collection (id or name)
     #[serde(default)]
     collection: Option<String>,
@@ -40,26 +43,26 @@ pub(super) struct SearchInput {
     /// By words and meaning, or by one of them
     #[serde(default)]
     mode: Mode,
-    /// Part of the document's path
+    /// Part of it
     #[serde(default)]
     path: Option<String>,
-    /// Of this MIME type, such as application/pdf
+    /// Such as application/pdf
     #[serde(default, alias = "mimeType")]
     mime_type: Option<String>,
     /// Tag of the document
     #[serde(default)]
     tag: Option<String>,
-    /// Changed from here on (RFC 3339)
+    /// Changed since (a date, or RFC 3339)
     #[serde(default)]
-    since: Option<Timestamp>,
-    /// Last changed before (RFC 3339)
+    since: Option<String>,
     #[serde(default)]
-    until: Option<Timestamp>,
-    /// Show passages whole, with so many before and after each
+    until: Option<String>,
+    /// Passages before and after each to show
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     context: usize,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -93,9 +96,7 @@ impl Tool for Search {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/search",
-        title: "Search the knowledge base",
-        description: "Find passages in the documents by words and by meaning. Each hit has its text (of long ones the part that \
-                      fits, read on with `context`), relevance (0 to 1), URI (for resources/read), headings, lines or page",
+        description: "Find passages in the documents by words and by meaning, with relevance (0 to 1), URI (for resources/read), headings, lines or page",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
@@ -106,18 +107,6 @@ impl Tool for Search {
     }
 
     async fn call(&self, call: &Call, input: SearchInput) -> Result<Answer<SearchView>, Failure> {
-        if !(1..=50).contains(&input.limit) {
-            let details = format!("`limit` is {}, not between 1 and 50", input.limit);
-            return Err(Failure::new(FailureKind::InvalidInput, details));
-        }
-        if let Some(relevance) = input.min_relevance.filter(|relevance| !(0.0..=1.0).contains(relevance)) {
-            let details = format!("`min_relevance` is {relevance}, not between 0 and 1");
-            return Err(Failure::new(FailureKind::InvalidInput, details));
-        }
-        if input.context > MOST_CONTEXT {
-            let details = format!("`context` is {}, not between 0 and {MOST_CONTEXT}", input.context);
-            return Err(Failure::new(FailureKind::InvalidInput, details));
-        }
         let (query, is_read_around) = (input.query.clone(), input.context > 0);
         let request = SearchRequest {
             query: input.query,
@@ -133,12 +122,13 @@ impl Tool for Search {
                 path: input.path,
                 source_type: input.mime_type,
                 tag: input.tag,
-                since: input.since,
-                until: input.until,
+                since: input.since.map(|since| moment("since", &since)).transpose()?,
+                until: input.until.map(|until| moment("until", &until)).transpose()?,
             },
             context: input.context,
             keeps_duplicates: false,
         };
+        request.check()?;
         let found = self.knowledge.search(&call.caller, request).await?;
         let mut hits: Vec<HitView> = found.hits.iter().map(HitView::from).collect();
         let heading = match hits.len() {
@@ -155,6 +145,7 @@ impl Tool for Search {
         };
         let told = places.iter().zip(passages).map(|(place, passage)| format!("{place}{passage}"));
         let text = format!("{heading}{}{notices}", told.collect::<String>());
+        let text = printable_lines(&text).into_owned();
         Ok(Answer { text, content: SearchView { hits, notices: found.notices } })
     }
 }
@@ -183,6 +174,8 @@ pub(super) struct Ask {
 pub(super) struct AskInput {
     /// The question
     question: String,
+    /// Id or name
+    ///
     /// Answer only from this collection (id or name)
     #[serde(default)]
     collection: Option<String>,
@@ -193,6 +186,7 @@ pub(super) struct AskInput {
     #[serde(default)]
     conversation_id: Option<String>,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -238,9 +232,7 @@ impl Tool for Ask {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/ask",
-        title: "Ask the knowledge base",
-        description: "Let a local model (Ollama) answer a question from the documents, with citations. The answer so far comes \
-                      as progress. Without Ollama use `knowledge/search` and answer yourself",
+        description: "Let a local model answer a question from the documents, with citations. Without one use `knowledge/search`",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::Additive { idempotent: false },
@@ -276,6 +268,9 @@ impl Tool for Ask {
             let _ = write!(text, "\nNot supported by what it cites: {sentence}");
         }
         let _ = write!(text, "\n({}, conversation {})", answer.model, answer.conversation);
+        for notice in &answer.notices {
+            let _ = write!(text, "\nNotice: {notice}");
+        }
         let content = AskView {
             answer: answer.text,
             model: answer.model,
@@ -286,6 +281,6 @@ impl Tool for Ask {
             tokens: answer.tokens,
             notices: answer.notices,
         };
-        Ok(Answer { text, content })
+        Ok(Answer { text: printable_lines(&text).into_owned(), content })
     }
 }

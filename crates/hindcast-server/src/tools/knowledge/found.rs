@@ -1,5 +1,7 @@
 //! A passage that was found, as it is told.
 
+use std::borrow::Cow;
+
 use hindcast_core::knowledge::FoundChunk;
 use hindcast_services::knowledge::{Hit, document_uri};
 use schemars::JsonSchema;
@@ -18,6 +20,9 @@ const ENVELOPE: usize = 120;
 
 /// A part of a passage that is shorter says nothing.
 const SHORTEST: usize = 120;
+
+/// Longer paths are told by their ends in the text.
+const LONGEST_PATH: usize = 60;
 
 /// The documents that say nearly the same as a hit and are named.
 const MOST_ALSO: usize = 2;
@@ -136,8 +141,23 @@ impl HitView {
         if self.stale {
             text += " (stale: the file has changed since)";
         }
-        format!("{text} · {}", self.uri)
+        match &self.path {
+            Some(path) => format!("{text} · {} · {}", end_of(path), self.uri),
+            None => format!("{text} · {}", self.uri),
+        }
     }
+}
+
+/// A path, or its last folders where it is long; the data has all of it.
+fn end_of(path: &str) -> Cow<'_, str> {
+    if path.len() <= LONGEST_PATH {
+        return path.into();
+    }
+    let start = path.len() - LONGEST_PATH;
+    let cut = path.match_indices('/').map(|(at, _)| at).find(|at| *at >= start);
+    // Where even the name is longer, it is told.
+    let cut = cut.or_else(|| path.rfind('/')).unwrap_or_default();
+    format!("…{}", &path[cut..]).into()
 }
 
 /// Leaves out what an agent does not need to choose a hit and to read on, and shortens the passages until the answer has the size

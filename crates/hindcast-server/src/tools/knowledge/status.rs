@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use async_trait::async_trait;
-use hindcast_core::{identity::Scope, license::Feature};
+use hindcast_core::{identity::Scope, license::Feature, printable::printable_lines};
 use hindcast_services::{
     Failure,
     knowledge::{IngestStatus, KnowledgeService},
@@ -25,6 +25,7 @@ pub(super) struct StatusInput {
     #[serde(default)]
     ingest: Option<String>,
     #[serde(default, rename = "session_id")]
+    #[schemars(skip)]
     #[allow(dead_code, reason = "part of the contract of every tool")]
     session: Option<String>,
 }
@@ -43,7 +44,7 @@ struct IngestView {
     ingest: String,
     /// The collection
     collection: String,
-    /// running, done or failed
+    /// running, done, stopped or failed
     state: &'static str,
     /// Files that were looked at
     done: u64,
@@ -71,6 +72,12 @@ struct WatchView {
     /// No files that fit one of these
     #[serde(skip_serializing_if = "Vec::is_empty")]
     exclude: Vec<String>,
+    /// Another server has the folder and watches it
+    #[serde(rename = "elsewhere", skip_serializing_if = "std::ops::Not::not")]
+    is_elsewhere: bool,
+    /// Why it is not followed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 impl From<IngestStatus> for IngestView {
@@ -79,7 +86,7 @@ impl From<IngestStatus> for IngestView {
             None => ("running", status.current),
             Some(Ok(report)) => {
                 let notices: String = report.notices.iter().map(|notice| format!("; {notice}")).collect();
-                ("done", in_a_line(&report) + &notices)
+                (if status.is_stopped { "stopped" } else { "done" }, in_a_line(&report) + &notices)
             }
             Some(Err(reason)) => ("failed", reason),
         };
@@ -103,29 +110,26 @@ impl Tool for Status {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/status",
-        title: "Status of the knowledge base",
-        description: "How far additions in the background are, and which folders are watched",
+        description: "How far additions in the background are; which folders are watched",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
     };
 
     async fn call(&self, call: &Call, input: StatusInput) -> Result<Answer<StatusView>, Failure> {
-        let ingests = self.knowledge.ingests(&call.caller).into_iter();
-        let wanted = |status: &IngestStatus| input.ingest.as_ref().is_none_or(|id| *id == status.id);
-        let ingests: Vec<_> = ingests.filter(wanted).map(IngestView::from).collect();
-        let watches: Vec<_> = self
-            .knowledge
-            .watches(&call.caller)
-            .await?
-            .into_iter()
-            .map(|(collection, watch)| WatchView {
-                collection,
-                path: watch.path,
-                include: watch.patterns.include,
-                exclude: watch.patterns.exclude,
-            })
-            .collect();
+        let ingests = match &input.ingest {
+            Some(id) => vec![self.knowledge.ingest(&call.caller, id)?],
+            None => self.knowledge.ingests(&call.caller),
+        };
+        let ingests: Vec<_> = ingests.into_iter().map(IngestView::from).collect();
+        let mut watches = Vec::new();
+        for (collection, watch) in self.knowledge.watches(&call.caller).await? {
+            let is_elsewhere = watch.elsewhere.is_some();
+            let notice = if is_elsewhere { None } else { self.knowledge.watch_notice(&watch).await? };
+            let (path, patterns) = (watch.path, watch.patterns);
+            let (include, exclude) = (patterns.include, patterns.exclude);
+            watches.push(WatchView { collection, path, include, exclude, is_elsewhere, notice });
+        }
         let mut text = match ingests.len() {
             0 => "No additions in the background since the server started".to_owned(),
             count => format!("{count} additions in the background"),
@@ -140,8 +144,13 @@ impl Tool for Status {
             );
         }
         for watch in &watches {
-            let _ = write!(text, "\nwatched for {}: {}", watch.collection, watch.path);
+            let by = if watch.is_elsewhere { " (by another server)" } else { "" };
+            let _ = write!(text, "\nwatched for {}: {}{by}", watch.collection, watch.path);
+            if let Some(notice) = &watch.notice {
+                let _ = write!(text, " {notice}");
+            }
         }
+        let text = printable_lines(&text).into_owned();
         Ok(Answer { text, content: StatusView { ingests, watches } })
     }
 }

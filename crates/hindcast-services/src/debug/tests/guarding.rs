@@ -88,7 +88,7 @@ async fn the_memory_of_a_masked_variable_is_masked_too() {
     let stage = counter();
     let me = Caller::local();
     let (session, _) = stage.launch(&me).await;
-    let frame = session.frame(None, 0).unwrap();
+    let frame = session.frame(None, None).unwrap();
     for expression in ["password", "&user->db_password", "*passphrase", "login.apiKey"] {
         let place = MemoryPlace::Expression(expression.into(), frame);
         let failure = session.memory(place, 8).await.unwrap_err();

@@ -2,9 +2,7 @@
 
 use std::{
     collections::HashSet,
-    io::Read,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use hindcast_core::{
@@ -18,11 +16,11 @@ use super::{
     super::{
         FileOutcome, FileReport, KnowledgeService, blocking,
         extraction::Extractor,
-        intake::{Entry, Intake, TRIES, prepare, reader_of},
+        intake::{Entry, Intake, TRIES, reader_of},
         reading::Permit,
         walk::shown,
     },
-    COMMITS,
+    COMMITS, git,
 };
 use crate::Failure;
 
@@ -62,7 +60,8 @@ impl KnowledgeService {
         progress: &dyn Progress,
     ) -> Result<Vec<FileReport>, Failure> {
         let (permit, folder) = (intake.permit.clone(), repository.clone());
-        let log = match blocking(move || read_log(&permit, &folder)).await? {
+        let extractor = self.policy.extractor.clone();
+        let log = match blocking(move || read_log(&extractor, &permit, &folder)).await? {
             Ok(log) => log,
             Err(reason) => {
                 let path = format!("{COMMITS}{}", shown(&repository));
@@ -110,6 +109,7 @@ impl KnowledgeService {
             path: path.into(),
             modified: commit.time.saturating_mul(1_000_000_000),
             size: text.len() as u64,
+            is_elsewhere: false,
         };
         let hash: TextHash = Sha256::digest(&text).into();
         for _ in 0..TRIES {
@@ -120,9 +120,8 @@ impl KnowledgeService {
                 self.tag(known, intake).await?;
                 return Ok(FileOutcome::Unchanged { document: known.id.clone() });
             }
-            let (text, settings) = (text.clone(), intake.collection.settings.clone());
-            let prepared =
-                blocking(move || prepare(&Extractor::Here, Format::Markdown, text, hash, &settings)).await?;
+            let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
+            let prepared = self.prepare(owner, Format::Markdown, text.clone(), hash, settings).await?;
             let prepared = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => return Ok(FileOutcome::Failed { reason }),
@@ -198,46 +197,32 @@ impl Commit {
     }
 }
 
-fn read_log(permit: &Permit, folder: &Path) -> Result<Log, String> {
-    let root = match root_of(permit, folder) {
+fn read_log(extractor: &Extractor, permit: &Permit, folder: &Path) -> Result<Log, String> {
+    let root = match root_of(extractor, permit, folder) {
         // Whether there is a repository around the folder, or where its `.git` leads, is not told.
         Err(_) if permit.is_remote() => return Err(UNREADABLE.into()),
         root => root?,
     };
     let format = ["%H", "%an", "%aI", "%at", "%s", "%b"].join(&FIELD.to_string());
-    let mut child = git(folder)
-        .args([
-            "log",
-            "--no-show-signature",
-            "--no-color",
-            "--no-decorate",
-            "--no-notes",
-            "--no-ext-diff",
-            "--no-patch",
-        ])
-        .args(["--encoding=UTF-8", &format!("--max-count={}", MOST_COMMITS + 1)])
-        .arg(format!("--format=tformat:{format}{COMMIT}"))
-        .spawn()
-        .map_err(|error| not_started(&error))?;
-    let mut bytes = Vec::new();
-    if let Some(output) = child.stdout.take() {
-        output.take(MOST_BYTES).read_to_end(&mut bytes).map_err(|error| format!("git broke off: {error}"))?;
-    }
-    let is_cut = bytes.len() as u64 == MOST_BYTES;
-    if is_cut {
-        // It would write on.
-        let _ = child.kill();
-    }
-    let ended = child.wait_with_output().map_err(|error| format!("git broke off: {error}"))?;
-    if !ended.status.success() && !is_cut {
-        return Err(said(&ended.stderr));
-    }
-    let text = String::from_utf8_lossy(&bytes);
+    let mut log = git::command(extractor, folder);
+    log.args([
+        "log",
+        "--no-show-signature",
+        "--no-color",
+        "--no-decorate",
+        "--no-notes",
+        "--no-ext-diff",
+        "--no-patch",
+    ])
+    .args(["--encoding=UTF-8", &format!("--max-count={}", MOST_COMMITS + 1)])
+    .arg(format!("--format=tformat:{format}{COMMIT}"));
+    let told = git::run(log, MOST_BYTES, git::PATIENCE)?;
+    let text = String::from_utf8_lossy(&told.bytes);
     let mut records: Vec<&str> = text.split(COMMIT).collect();
     // Behind the last commit is nothing, or half of one.
     records.pop();
     let mut commits: Vec<Commit> = records.into_iter().filter_map(Commit::parse).collect();
-    let is_complete = !is_cut && commits.len() <= MOST_COMMITS;
+    let is_complete = !told.is_cut && commits.len() <= MOST_COMMITS;
     commits.truncate(MOST_COMMITS);
     Ok(Log { root, commits, is_complete })
 }
@@ -247,15 +232,11 @@ const UNREADABLE: &str = "it is no git repository, or not wholly in the folders 
 
 /// The folder of the repository that a folder is in. What git reads there must be what the caller may read: a file `.git` can name
 /// a repository elsewhere.
-fn root_of(permit: &Permit, folder: &Path) -> Result<String, String> {
-    let asked = git(folder)
-        .args(["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"])
-        .output()
-        .map_err(|error| not_started(&error))?;
-    if !asked.status.success() {
-        return Err(said(&asked.stderr));
-    }
-    let answer = String::from_utf8_lossy(&asked.stdout).into_owned();
+fn root_of(extractor: &Extractor, permit: &Permit, folder: &Path) -> Result<String, String> {
+    let mut ask = git::command(extractor, folder);
+    ask.args(["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"]);
+    let answer = git::run(ask, MOST_BYTES, git::PATIENCE)?;
+    let answer = String::from_utf8_lossy(&answer.bytes).into_owned();
     let folders =
         answer.lines().map(|line| permit.resolve(Path::new(line))).collect::<Result<Vec<_>, _>>()?;
     let common = folders.last().ok_or("git does not tell where the repository is")?;
@@ -264,44 +245,9 @@ fn root_of(permit: &Permit, folder: &Path) -> Result<String, String> {
                     `objects/info/alternates`"
             .into());
     }
+    for folder in &folders {
+        git::check(folder, permit.is_remote())?;
+    }
     let is_inside = common.file_name().is_some_and(|name| name == ".git");
     Ok(shown(common.parent().filter(|_| is_inside).unwrap_or(common)))
-}
-
-/// git, which runs nothing that a repository's configuration names, changes nothing and asks nobody.
-fn git(folder: &Path) -> Command {
-    let mut git = Command::new("git");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GIT_")) {
-        git.env_remove(name);
-    }
-    for (name, value) in [
-        ("GIT_TERMINAL_PROMPT", "0"),
-        ("GIT_OPTIONAL_LOCKS", "0"),
-        ("GIT_NO_LAZY_FETCH", "1"),
-        ("LC_ALL", "C"),
-    ] {
-        git.env(name, value);
-    }
-    for setting in
-        ["core.fsmonitor=false", "log.showSignature=false", "core.hooksPath=/dev/null", "log.mailmap=false"]
-    {
-        git.args(["-c", setting]);
-    }
-    git.arg("--no-pager").arg("-C").arg(folder);
-    git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    git
-}
-
-fn not_started(error: &std::io::Error) -> String {
-    format!("git cannot be started: {error} · hint: install git")
-}
-
-/// The first line of what git complains about.
-fn said(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let line = text.lines().next().unwrap_or("git failed").trim_start_matches("fatal: ");
-    format!(
-        "{} · hint: give the folder of a repository that has commits and that `git log` can read",
-        line.chars().take(300).collect::<String>()
-    )
 }

@@ -1,6 +1,7 @@
 //! What may be given besides files and folders: `man:ls`, `python:requests`, `git:FOLDER`, `https://…`.
 
 mod commits;
+mod git;
 mod manual;
 mod python;
 mod web;
@@ -124,6 +125,7 @@ fn take(all: &mut Walked, more: Walked) {
     all.accepted.extend(more.accepted);
     all.notices.extend(more.notices);
     all.versions.extend(more.versions);
+    all.left_out.extend(more.left_out);
 }
 
 /// The modules of a package, which are read for their docstrings.

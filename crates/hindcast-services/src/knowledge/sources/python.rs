@@ -45,20 +45,29 @@ fn package_in(libraries: &[PathBuf], name: &str) -> Result<Package, String> {
     if !is_name || name.contains("..") || name.starts_with('.') {
         return Err("it names no Python package · hint: `python:requests`".into());
     }
-    let parts: PathBuf = name.replace('-', "_").split('.').collect();
+    // Python gives this module another name; which one depends on the system.
+    let module = if name == "os.path" { "posixpath" } else { name };
+    let parts: PathBuf = module.replace('-', "_").split('.').collect();
     for library in libraries {
         let folder = library.join(&parts);
         let file = folder.with_extension("py");
         let path = if folder.join("__init__.py").is_file() { folder } else { file };
         if path.exists() {
             let top = name.split('.').next().unwrap_or(name);
-            return Ok(Package { name: name.into(), version: version(library, top), path });
+            let version = version(library, top).or_else(|| standard(library));
+            return Ok(Package { name: name.into(), version, path });
         }
     }
     Err(format!(
         "the Python package `{name}` is not installed in the environment that is active or here, for the user or for the \
                  system · hint: set VIRTUAL_ENV, or give the package's folder"
     ))
+}
+
+/// The version of the Python whose own library a folder is.
+fn standard(library: &Path) -> Option<String> {
+    let minor = version_of(library).filter(|minor| *minor > 0)?;
+    Some(format!("of Python 3.{minor}"))
 }
 
 /// The version that the files beside a package tell.
@@ -97,6 +106,8 @@ mod tests {
             "lib/python3.11/site-packages/heron/__init__.py",
             "lib/python3.11/site-packages/heron/lake.py",
             "lib/python3.11/site-packages/heron-2.1.0.dist-info/METADATA",
+            "lib/python3.11/os.py",
+            "lib/python3.11/posixpath.py",
             "lib/python3/dist-packages/single_file.py",
             "lib/python3/dist-packages/single_file-1.0.egg-info",
         ] {
@@ -110,6 +121,11 @@ mod tests {
         assert!(package_in(&libraries, "heron.lake").unwrap().path.ends_with("heron/lake.py"));
         let single = package_in(&libraries, "single-file").unwrap();
         assert_eq!((single.path.ends_with("single_file.py"), single.version.as_deref()), (true, Some("1.0")));
+        for (name, file) in [("os", "os.py"), ("os.path", "posixpath.py")] {
+            let module = package_in(&libraries, name).unwrap();
+            assert_eq!((&*module.name, module.version.as_deref()), (name, Some("of Python 3.11")));
+            assert!(module.path.ends_with(file), "{module:?}");
+        }
         for missing in ["", "owl", "../heron", "heron/lake", ".heron"] {
             assert!(
                 package_in(&libraries, missing).is_err_and(|reason| reason.contains("hint")),

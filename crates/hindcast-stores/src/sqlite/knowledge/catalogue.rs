@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use hindcast_core::{
     Timestamp,
-    identity::{KeyId, PrincipalId},
+    identity::PrincipalId,
     knowledge::{
         Catalogue, Collection, CollectionKey, CollectionSettings, Document, DocumentKey, DocumentVersion,
-        Language, NewDocument, NewWatch, Ownership, Patterns, TextHash, Watch, WatchGrant,
+        Language, NewDocument, NewWatch, Ownership, Patterns, TextHash, Watch,
     },
     store::StoreError,
 };
@@ -26,6 +26,7 @@ use super::{
     next_generation, owner, ownership,
     usage::note_use,
 };
+use crate::grants::{grant, granted_to};
 
 const COLLECTION: &str = "
     SELECT key, owner, id, name, created_at, updated_at, accessed_at,
@@ -284,6 +285,7 @@ impl Catalogue for SqliteKnowledge {
                 .query_map([], |row| {
                     Ok(Watch {
                         key: row.get(0)?,
+                        elsewhere: None,
                         collection: CollectionKey(row.get(1)?),
                         path: row.get(2)?,
                         grant: grant(row.get(3)?),
@@ -383,26 +385,6 @@ impl SqliteKnowledge {
 
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
-}
-
-/// How a grant is written.
-fn granted_to(grant: &WatchGrant) -> Option<String> {
-    match grant {
-        WatchGrant::Local => Some("local".into()),
-        WatchGrant::Key(key) => Some(format!("key {key}")),
-        WatchGrant::Unknown => None,
-    }
-}
-
-fn grant(granted_to: Option<String>) -> WatchGrant {
-    match granted_to.as_deref() {
-        Some("local") => WatchGrant::Local,
-        Some(text) => match text.strip_prefix("key ") {
-            Some(key) => WatchGrant::Key(KeyId(key.into())),
-            None => WatchGrant::Unknown,
-        },
-        None => WatchGrant::Unknown,
-    }
 }
 
 fn find_collection(

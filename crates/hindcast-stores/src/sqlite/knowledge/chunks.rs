@@ -1,5 +1,7 @@
 //! Chunks and vectors, as indexes and searches ask for them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use hindcast_core::{
     knowledge::{
@@ -17,6 +19,9 @@ use super::{
     generation, ownership,
 };
 
+/// How soon it is seen what another process wrote: a file tells nobody.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
 const INDEXED: &str = "
     SELECT chunks.id, chunks.collection,
            documents.name || iif(headings = '' OR headings = documents.name, '', ' › ' || headings), text, is_code, language
@@ -29,6 +34,10 @@ impl ChunkSource for SqliteKnowledge {
             return Ok(Generation::default());
         }
         self.read(generation).await
+    }
+
+    async fn await_news(&self) {
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 
     async fn changes(&self, after: Generation) -> Result<Vec<ChangeRecord>, StoreError> {

@@ -352,7 +352,7 @@ pub(super) fn write_vector(
 pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Document> {
     let size = row.get(first + 6)?;
     let source = match row.get::<_, Option<String>>(first + 11)? {
-        Some(path) => Some(SourceFile { path, modified: row.get(first + 12)?, size }),
+        Some(path) => Some(SourceFile { path, modified: row.get(first + 12)?, size, is_elsewhere: false }),
         None => None,
     };
     Ok(Document {

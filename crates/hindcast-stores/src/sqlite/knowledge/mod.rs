@@ -6,6 +6,8 @@
 mod catalogue;
 mod chunks;
 mod documents;
+mod export_check;
+mod moving;
 mod schema;
 mod transfer;
 mod usage;
@@ -24,6 +26,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{lock, schema::migrate, transaction::Transaction, unavailable};
 
+pub use moving::KnowledgeFile;
 pub use transfer::MovedCollection;
 
 /// For how many generations it is known what they changed. An index that is further behind compares everything.
@@ -62,6 +65,11 @@ impl SqliteKnowledge {
         let opened =
             Connections { writer: Arc::new(Mutex::new(writer)), reader: Arc::new(Mutex::new(reader)) };
         Ok(connections.insert(opened).clone())
+    }
+
+    /// Lets go of the file, for all who share it here. It is opened again when it is needed.
+    fn close(&self) {
+        *lock(&self.connections) = None;
     }
 
     /// Whether nothing was ever put in.

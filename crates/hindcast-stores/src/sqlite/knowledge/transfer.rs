@@ -7,12 +7,13 @@ use hindcast_core::{
     knowledge::{Collection, CollectionKey},
     store::StoreError,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::{
     super::{keys::nanoseconds, transaction::Transaction, unavailable},
     Change, SqliteKnowledge,
     catalogue::collection_by_key,
+    export_check::fault,
     next_generation,
 };
 
@@ -74,10 +75,20 @@ impl SqliteKnowledge {
         .await
     }
 
-    /// What is in a file that was exported.
-    pub async fn exported(&self, file: &Path) -> Result<MovedCollection, StoreError> {
-        let name = existing(file)?;
-        self.on_writer(move |connection| with_attached(connection, &name, || described(connection))).await
+    /// What is in a file that was exported. `models` says how many numbers the vectors of known models have.
+    pub async fn exported(
+        &self,
+        file: &Path,
+        models: &[(String, usize)],
+    ) -> Result<MovedCollection, StoreError> {
+        let (name, models) = (existing(file)?, models.to_vec());
+        self.on_writer(move |connection| {
+            with_attached(connection, &name, || {
+                check(connection, &name, &models)?;
+                described(connection)
+            })
+        })
+        .await
     }
 
     /// Puts the documents of a file into a collection that has none.
@@ -86,12 +97,15 @@ impl SqliteKnowledge {
         file: &Path,
         key: CollectionKey,
         now: Timestamp,
+        models: &[(String, usize)],
     ) -> Result<MovedCollection, StoreError> {
-        let name = existing(file)?;
+        let (name, models) = (existing(file)?, models.to_vec());
         self.on_writer(move |connection| {
             with_attached(connection, &name, || {
-                let found = described(connection)?;
                 let transaction = Transaction::begin(connection).map_err(unavailable)?;
+                // From here on nobody can change the file.
+                check(connection, &name, &models)?;
+                let found = described(connection)?;
                 import(&transaction, key, now)?;
                 transaction.commit().map_err(unavailable)?;
                 Ok(found)
@@ -99,6 +113,17 @@ impl SqliteKnowledge {
         })
         .await
     }
+}
+
+fn check(connection: &Connection, file: &str, models: &[(String, usize)]) -> Result<(), StoreError> {
+    match fault(connection, models) {
+        Some(reason) => Err(no_export(file, &reason)),
+        None => Ok(()),
+    }
+}
+
+fn no_export(file: &str, reason: &str) -> StoreError {
+    StoreError::Corrupt(format!("`{file}` is not an export of hindcast, or is damaged: {reason}"))
 }
 
 fn attached_name(file: &Path) -> Result<String, StoreError> {
@@ -120,7 +145,11 @@ fn with_attached<T>(
     work: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     connection.pragma_update(None, "trusted_schema", false).map_err(unavailable)?;
-    connection.execute("ATTACH ?1 AS moved", [name]).map_err(unavailable)?;
+    let foreign = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => no_export(name, &error.to_string()),
+        _ => unavailable(error),
+    };
+    connection.execute("ATTACH ?1 AS moved", [name]).map_err(foreign)?;
     let done = work();
     connection.execute("DETACH moved", []).map_err(unavailable)?;
     done

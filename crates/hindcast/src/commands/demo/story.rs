@@ -137,7 +137,7 @@ async fn find_the_culprit<W: Write>(
 }
 
 async fn last_write(session: &Session, scenery: &Scenery) -> Result<Vec<FoundWrite>, Failure> {
-    let frame: FrameRef = session.frame(None, 0)?;
+    let frame: FrameRef = session.frame(None, None)?;
     let watched = Watched::Expression { text: scenery.expression.clone(), frame };
     session.last_write(watched, 1, &usual_patience()).await?.found()
 }

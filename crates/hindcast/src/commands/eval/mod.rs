@@ -49,6 +49,8 @@ pub(super) async fn run(config: &Config, options: &EvaluateKnowledge) -> Result<
     }
     config.data_dir = scratch.path().join("data");
     config.knowledge.allowed_folders.clear();
+    // What is tried goes with the folder.
+    config.store = Default::default();
     let (service, indexes) = wiring::knowledge(&config, &data, None, &Events::default())?;
     let begin = Instant::now();
     take_in(&service, &corpus).await?;

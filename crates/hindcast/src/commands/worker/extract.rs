@@ -14,32 +14,42 @@ const MEMORY: u64 = 4 << 30;
 #[cfg(unix)]
 const CPU_SECONDS: u64 = 120;
 
-pub(super) fn run(format: &str) -> Result<ExitCode> {
+/// The same for source code, which is not packed and not large.
+#[cfg(unix)]
+const CODE_MEMORY: u64 = 2 << 30;
+#[cfg(unix)]
+const CODE_CPU_SECONDS: u64 = 20;
+
+pub(super) fn run(format: &str, passage_bytes: Option<usize>) -> Result<ExitCode> {
     end_with_our_parent()?;
-    limit_ourselves()?;
     let format = Format::of_extension(format).context("no such format")?;
+    limit_ourselves(format)?;
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes)?;
-    std::io::stdout().write_all(&answer_extraction(format, &bytes))?;
+    std::io::stdout().write_all(&answer_extraction(format, &bytes, passage_bytes))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A server that ends, however it ends, leaves no reader behind that works for nobody.
 #[cfg(target_os = "linux")]
-fn end_with_our_parent() -> Result<()> {
+pub(super) fn end_with_our_parent() -> Result<()> {
     Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn end_with_our_parent() -> Result<()> {
+pub(super) fn end_with_our_parent() -> Result<()> {
     Ok(())
 }
 
 #[cfg(unix)]
-fn limit_ourselves() -> Result<()> {
+fn limit_ourselves(format: Format) -> Result<()> {
     use nix::sys::resource::{Resource, setrlimit};
-    setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY)?;
-    setrlimit(Resource::RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS)?;
+    let (memory, seconds) = match format.is_code() || format == Format::Docstrings {
+        true => (CODE_MEMORY, CODE_CPU_SECONDS),
+        false => (MEMORY, CPU_SECONDS),
+    };
+    setrlimit(Resource::RLIMIT_AS, memory, memory)?;
+    setrlimit(Resource::RLIMIT_CPU, seconds, seconds)?;
     // It opens nothing and leaves nothing.
     setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
     setrlimit(Resource::RLIMIT_FSIZE, 0, 0)?;
@@ -47,6 +57,6 @@ fn limit_ourselves() -> Result<()> {
 }
 
 #[cfg(not(unix))]
-fn limit_ourselves() -> Result<()> {
+fn limit_ourselves(_format: Format) -> Result<()> {
     Ok(())
 }

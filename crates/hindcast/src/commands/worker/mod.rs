@@ -3,6 +3,7 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod debug;
 mod extract;
+mod git;
 mod xml;
 
 use std::process::ExitCode;
@@ -14,7 +15,8 @@ use crate::options::WorkerKind;
 pub(super) fn run(kind: &WorkerKind) -> Result<ExitCode> {
     match kind {
         WorkerKind::Xml => xml::run(),
-        WorkerKind::Extract { format } => extract::run(format),
+        WorkerKind::Extract { format, passage_bytes } => extract::run(format, *passage_bytes),
+        WorkerKind::Git { arguments } => git::run(arguments),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         WorkerKind::Debug { gently, umask } => debug::run(*gently, *umask),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -76,6 +76,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // What a debugger runs goes on when the debugger is killed.
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
+        for task in tasks.flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            self.others.extend(children.split_whitespace().filter_map(|child| child.parse::<u64>().ok()));
+        }
         for pid in &self.others {
             let pid = nix::unistd::Pid::from_raw(i32::try_from(*pid).unwrap());
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);

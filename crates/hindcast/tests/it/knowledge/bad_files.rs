@@ -117,3 +117,29 @@ fn what_is_asked_wrongly_says_what_to_do() {
         assert!(told.starts_with(&format!("-32602 {details}")), "{tool} {arguments}: {told}");
     }
 }
+
+#[test]
+fn a_text_that_overflows_its_parser_does_not_take_the_server_with_it() {
+    let mut client = super::Client::new();
+    let mut add = |arguments: serde_json::Value| {
+        client.request("tools/call", serde_json::json!({ "name": "knowledge/add", "arguments": arguments }))
+    };
+    let deep = serde_json::json!({ "collection": "c", "name": "a.go", "text": "{[".repeat(25_600) });
+    let added = add(deep);
+    assert!(added["error"].is_null(), "{added}");
+    let letters = "Content-Type: message/rfc822\n\n".repeat(130_000);
+    let mail = serde_json::json!({
+        "collection": "c", "name": "m", "text": letters, "mime_type": "message/rfc822",
+    });
+    // The second time nobody dies of it.
+    for _ in 0..2 {
+        let answer = add(mail.clone());
+        let error = crate::server::helpful_error(&answer);
+        let told = error["data"]["details"].as_str().unwrap();
+        assert!(told.contains("it is not a readable eml file: reading it took too long"), "{told}");
+    }
+    assert_eq!(
+        client.call("knowledge/search", serde_json::json!({ "query": "{" }))["hits"],
+        serde_json::json!([])
+    );
+}

@@ -125,3 +125,23 @@ fn a_reader_of_documents_ends_with_the_server_that_started_it() {
         std::fs::read_to_string(&stat).map_or(true, |status| status.contains("State:\tZ"))
     });
 }
+
+#[test]
+fn git_ends_with_the_server_that_started_it() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Command::new("git").args(["init", "--quiet"]).arg(folder.path()).status().unwrap().success());
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Stands in for the server: git waits for a question that never comes.
+    let git = format!("{HINDCAST} worker git -- -C '{}' cat-file --batch", folder.path().display());
+    let script = format!("{git} <'{0}' & echo $!; cat '{0}'", pipe.display());
+    let mut server = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let _question = std::fs::File::options().write(true).open(&pipe).unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let status = || std::fs::read_to_string(format!("/proc/{}/status", line.trim())).unwrap_or_default();
+    eventually("it is git", || status().contains("Name:\tgit"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    eventually("it has ended", || status().is_empty() || status().contains("State:\tZ"));
+}

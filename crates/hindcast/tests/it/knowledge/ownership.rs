@@ -305,3 +305,21 @@ fn only_its_owner_and_an_admin_remove_a_shared_collection() {
     assert_eq!(remove(&eve, json!({ "collection": "Notes" })), Value::Null);
     assert_eq!(collections(&server, &eve), Vec::<Value>::new());
 }
+
+#[test]
+fn only_its_owner_and_an_admin_replace_a_text_of_a_shared_collection() {
+    let server = Server::start(&[]);
+    let (eve, bob) = (server.unlimited_key(), server.unlimited_key());
+    let admin = server.key(&["--tier", "enterprise", "--scope", "knowledge:read,knowledge:write,admin"]);
+    let note =
+        |name: &str, text: &str| json!({ "collection": "Notes", "name": name, "text": text, "shared": true });
+    add(&server, &eve, note("plan", "eveword first"));
+    let refused = server.call(&bob, "knowledge/add", note("plan", "bobword instead"));
+    assert_eq!(refused["error"]["code"], -32003, "{refused}");
+    assert!(refused["error"]["data"]["details"].as_str().unwrap().contains("`plan`"), "{refused}");
+    assert_eq!(holders(&server, &eve, "eveword").len(), 1);
+    assert_eq!(add(&server, &bob, note("plan", "eveword first"))["unchanged"], 1);
+    assert_eq!(add(&server, &bob, note("gift", "bobword"))["added"], 1);
+    assert_eq!(add(&server, &eve, note("plan", "eveword second"))["updated"], 1);
+    assert_eq!(add(&server, &admin, note("plan", "adminword"))["updated"], 1);
+}

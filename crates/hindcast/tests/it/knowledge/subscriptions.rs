@@ -106,7 +106,7 @@ fn what_is_not_there_cannot_be_subscribed_to() {
 }
 
 /// A stream of one key's session that subscribes to a URI.
-fn listen(server: &Server, key: &str, uri: &str) -> Connection {
+pub(crate) fn listen(server: &Server, key: &str, uri: &str) -> Connection {
     let session = server.connect().initialize(key);
     let headers = format!("Authorization: Bearer {key}\r\nAccept: {BOTH}\r\n{session}");
     for message in [
@@ -123,7 +123,7 @@ fn listen(server: &Server, key: &str, uri: &str) -> Connection {
 }
 
 /// Whether the stream tells of a change within this time.
-fn hears(stream: &mut Connection, within: Duration) -> bool {
+pub(crate) fn hears(stream: &mut Connection, within: Duration) -> bool {
     stream.socket().set_read_timeout(Some(within)).unwrap();
     while let Ok(Some(chunk)) = stream.chunk() {
         if String::from_utf8_lossy(&chunk).contains("notifications/resources/updated") {

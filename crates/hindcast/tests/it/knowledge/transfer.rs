@@ -49,11 +49,24 @@ fn a_collection_is_found_elsewhere_after_it_was_moved() {
     );
     assert_eq!(again["files"][0]["outcome"], "updated", "{again}");
 
+    let damaged = files.path().join("damaged.hindcast");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[4096..].fill(0xff);
+    std::fs::write(&damaged, bytes).unwrap();
     for (folder, arguments, reason) in [
         (&data, ["export", "Field Notes", file.to_str().unwrap()], "exists already"),
         (&elsewhere, ["import", file.to_str().unwrap(), "--json"], "or is already"),
-        (&elsewhere, ["import", "/nowhere/x", "--json"], "`/nowhere/x`"),
-        (&elsewhere, ["import", other.to_str().unwrap(), "--json"], ""),
+        (&elsewhere, ["import", "/nowhere/x", "--json"], "there is no file `/nowhere/x`"),
+        (
+            &elsewhere,
+            ["import", other.to_str().unwrap(), "--json"],
+            "is not an export of hindcast, or is damaged",
+        ),
+        (
+            &elsewhere,
+            ["import", damaged.to_str().unwrap(), "--json"],
+            "is not an export of hindcast, or is damaged",
+        ),
     ] {
         let output = try_hindcast(folder.path(), &[&["knowledge"], &arguments[..]].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

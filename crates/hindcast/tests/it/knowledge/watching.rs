@@ -345,3 +345,69 @@ fn pipes_and_sockets_in_a_watched_folder_are_told_and_not_waited_for() {
         client.call("knowledge/search", search)["hits"][0]["text"] == "# Second\n\nsecondly"
     });
 }
+
+#[test]
+fn the_documents_of_a_watched_folder_that_is_away_are_kept_and_followed_when_it_returns() {
+    let folders = Folders::new();
+    let (inner, other, off) =
+        (folders.open.join("inner"), folders.open.join("other"), folders.open.join("off"));
+    for folder in [&inner, &other] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    for (folder, file) in [(&inner, "a.md"), (&inner, "b.md"), (&other, "c.md")] {
+        std::fs::write(folder.join(file), format!("# {file}\n\nlasting words of {file}")).unwrap();
+    }
+    let server = folders.serve();
+    let key = server.unlimited_key();
+    for folder in [&inner, &other] {
+        watch(&server, &key, folder);
+    }
+    see_a_change(&server, &key, &inner.join("a.md"), "lasting");
+    let status = |server: &Server| server.call(&key, "knowledge/status", json!({}))["result"].to_string();
+    assert!(!status(&server).contains("are kept"), "{}", status(&server));
+
+    std::fs::rename(&inner, &off).unwrap();
+    see_a_change(&server, &key, &other.join("c.md"), "lasting first");
+    assert_eq!(found(&server, &key, "lasting").len(), 3);
+    let told = format!("{} is not there; its documents are kept", inner.display());
+    assert!(status(&server).contains(&told), "{}", status(&server));
+
+    // The place of a drive that is not plugged in when the server starts.
+    std::fs::create_dir(&inner).unwrap();
+    let data = check_stops(server);
+    let allowed = [("HINDCAST_KNOWLEDGE_ALLOWED_FOLDERS", folders.open.to_str().unwrap())];
+    let server = Server::launch(&data.path, &[], &allowed, std::process::Stdio::inherit());
+    see_a_change(&server, &key, &other.join("c.md"), "lasting second");
+    assert_eq!(found(&server, &key, "lasting").len(), 3);
+    assert!(status(&server).contains("is empty; its documents are kept"), "{}", status(&server));
+
+    std::fs::remove_dir(&inner).unwrap();
+    std::fs::rename(&off, &inner).unwrap();
+    std::fs::remove_file(inner.join("b.md")).unwrap();
+    eventually("what is missing inside goes", || found(&server, &key, "lasting").len() == 2);
+    see_a_change(&server, &key, &inner.join("a.md"), "returned");
+    // Where the files were, an empty folder has none any more.
+    std::fs::remove_file(inner.join("a.md")).unwrap();
+    eventually("the last file goes, too", || found(&server, &key, "returned").is_empty());
+    check_stops(server);
+}
+
+#[test]
+fn what_comes_to_be_ignored_in_a_watched_folder_goes_and_what_was_named_in_spite_of_it_stays() {
+    let folders = Folders::new();
+    for name in ["b.md", "named.md"] {
+        std::fs::write(folders.open.join(name), format!("# {name}\n\nlasting words of {name}")).unwrap();
+    }
+    std::fs::write(folders.open.join(".ignore"), "named.md\n").unwrap();
+    let server = folders.serve();
+    let key = server.unlimited_key();
+    assert_eq!(watch(&server, &key, &folders.open)["added"], 2);
+    let named = json!({ "collection": "x", "paths": [folders.open.join("named.md")], "shared": true });
+    server.call(&key, "knowledge/add", named);
+    assert_eq!(found(&server, &key, "lasting").len(), 2);
+    see_a_change(&server, &key, &folders.open.join("a.md"), "openly");
+    std::fs::write(folders.open.join(".gitignore"), "b.md\n").unwrap();
+    let left = [folders.open.join("named.md").to_str().unwrap().to_owned()];
+    eventually("what is ignored goes", || found(&server, &key, "lasting") == left);
+    check_stops(server);
+}

@@ -40,6 +40,8 @@ impl Limits {
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MOST_REDIRECTS: usize = 5;
 const MOST_SITEMAPS: usize = 50;
+/// What the standard allows.
+const LARGEST_SITEMAP: u64 = 50 << 20;
 
 const NO_PAGE: &str =
     "it is not a page · hint: give the address of a page, a folder or a sitemap that ends in `.xml`";
@@ -234,8 +236,17 @@ impl Crawl {
         self.root.set_path("/");
         let (mut maps, mut read) = (VecDeque::from([start.clone()]), 0);
         while let Some(url) = maps.pop_front().filter(|_| read < MOST_SITEMAPS) {
+            if self.bytes >= self.limits.bytes {
+                self.notices.push(format!(
+                    "not every sitemap was read: they have more than {} bytes; left out from `{url}` on",
+                    self.limits.bytes
+                ));
+                break;
+            }
             read += 1;
-            let answer = self.web.get(url.as_str(), 50 << 20).map_err(|error| error.to_string())?;
+            let limit = LARGEST_SITEMAP.min(self.limits.bytes - self.bytes);
+            let answer = self.web.get(url.as_str(), limit).map_err(|error| error.to_string())?;
+            self.bytes += answer.body.len() as u64;
             let text = String::from_utf8_lossy(&answer.body);
             let Some(found) = sitemap::parse(&text).filter(|_| answer.status == 200) else {
                 self.notices.push(format!("`{url}` is no sitemap (the server answered {})", answer.status));
@@ -303,12 +314,18 @@ mod tests {
             let url = Url::parse(url).unwrap();
             let (status, location, body) = match url.path() {
                 "/robots.txt" => (404, None, String::new()),
+                "/map.xml" => (200, None, "<sitemapindex>".to_owned() + &maps()),
+                "/list.xml" => (200, None, "<urlset><loc>/page</loc>".to_owned() + &" ".repeat(400)),
                 "/loop/" => (302, Some("again".to_owned()), String::new()),
                 "/loop/again" => (302, Some("/loop/".to_owned()), String::new()),
                 _ => (200, None, "<a href='a/'>a</a><a href='b/'>b</a>".to_owned() + &"x".repeat(64)),
             };
             Ok(WebAnswer { status, location, mime_type: Some("text/html".into()), body: body.into_bytes() })
         }
+    }
+
+    fn maps() -> String {
+        (0..40).map(|number| format!("<loc>/list.xml?{number}</loc>")).collect()
     }
 
     fn pages(start: &str, limits: Limits) -> (usize, Vec<String>) {
@@ -331,6 +348,16 @@ mod tests {
             pages("https://site.example/docs/", Limits { depth: 30, bytes: 1000, ..limits });
         assert_eq!((count, notices.len()), (10, 1), "{notices:?}");
         assert_eq!(pages("https://site.example/loop/", limits).0, 0);
+    }
+
+    #[test]
+    fn sitemaps_count_towards_what_is_read_of_a_site() {
+        let limits = Limits { pages: 50, bytes: 4000, page_bytes: 1000, depth: 3, pause: Duration::ZERO };
+        let (count, notices) = pages("https://site.example/map.xml", limits);
+        assert_eq!(count, 0, "nothing is left for pages");
+        assert!(notices[0].contains("not every sitemap was read"), "{notices:?}");
+        let (count, notices) = pages("https://site.example/map.xml", Limits { bytes: 1 << 20, ..limits });
+        assert_eq!((count, notices), (1, Vec::new()));
     }
 
     #[test]

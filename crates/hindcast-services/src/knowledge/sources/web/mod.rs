@@ -14,7 +14,7 @@ use url::Url;
 
 use super::super::{
     FileOutcome, FileReport, KnowledgeService, blocking,
-    intake::{Entry, Intake, TRIES, prepare, reader_of},
+    intake::{Entry, Intake, TRIES, reader_of},
     names::id_of_anything,
 };
 use crate::Failure;
@@ -122,7 +122,8 @@ impl KnowledgeService {
         }
         let path = url.to_string();
         let hash: TextHash = Sha256::digest(&answer.body).into();
-        let source = SourceFile { path: path.clone(), modified: 0, size: answer.body.len() as u64 };
+        let size = answer.body.len() as u64;
+        let source = SourceFile { path: path.clone(), modified: 0, size, is_elsewhere: false };
         for _ in 0..TRIES {
             let known = self.store.document_at(intake.collection.key, &path).await?;
             let reader = reader_of(&intake.collection.settings);
@@ -131,9 +132,8 @@ impl KnowledgeService {
                 self.tag(known, intake).await?;
                 return Ok(Some(FileOutcome::Unchanged { document: known.id.clone() }));
             }
-            let (extractor, settings) = (self.policy.extractor.clone(), intake.collection.settings.clone());
-            let body = answer.body.clone();
-            let prepared = blocking(move || prepare(&extractor, format, body, hash, &settings)).await?;
+            let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
+            let prepared = self.prepare(owner, format, answer.body.clone(), hash, settings).await?;
             let prepared = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => return Ok(Some(FileOutcome::Failed { reason })),
