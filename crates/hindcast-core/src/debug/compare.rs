@@ -21,20 +21,19 @@ pub struct WayQuestion {
 /// What is told of a way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum WayPart {
-    /// A sum over the posts, from time to time.
+    /// A sum over some of the posts that tells ways apart, from time to time.
     Sums,
     /// The posts one by one.
     Posts {
-        /// The number of the first pass that is told, from 0.
-        first: u64,
+        /// Where they begin.
+        from: WayPlace,
         /// So many at most.
         count: u32,
+        /// Whether frames are told as well, which takes longer.
+        with_frames: bool,
     },
-    /// When and where a pass was.
-    Pass {
-        /// Its number, from 0.
-        number: u64,
-    },
+    /// When and where a post was passed.
+    Pass(WayPlace),
     /// What expressions and variables are at a moment.
     Values {
         /// When.
@@ -49,6 +48,15 @@ pub enum WayPart {
         /// The call whose moment is to be told, by its place in the answer without this.
         wanted: Option<u64>,
     },
+}
+
+/// A place in a way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayPlace {
+    /// After so many of the posts that are summed up.
+    pub summed: u64,
+    /// From there on, the number of a post, from 0.
+    pub post: u64,
 }
 
 /// To [`WayQuestion`].
@@ -88,9 +96,8 @@ pub struct WaySums {
 }
 
 impl WaySums {
-    /// The number of a pass up to which both are known to be the same, and how many more to look at; nothing where all is the
-    /// same.
-    pub fn first_difference(&self, other: &Self) -> Option<(u64, u64)> {
+    /// How many passes are known to be the same in both; nothing where all are.
+    pub fn first_difference(&self, other: &Self) -> Option<u64> {
         if (self.total, self.last) == (other.total, other.last) {
             return None;
         }
@@ -102,7 +109,7 @@ impl WaySums {
         let same = (0..)
             .take_while(|&index| sum(self, index).is_some_and(|sum_here| sum(other, index) == Some(sum_here)))
             .count() as u64;
-        Some((same * every, every))
+        Some(same * every)
     }
 }
 
@@ -111,7 +118,7 @@ impl WaySums {
 pub struct PassedPost {
     /// Which one; the same in every recording of the build.
     pub post: u32,
-    /// Where the frame begins on the stack that passed it.
+    /// Where the frame begins on the stack that passed it; 0 where that was not asked for.
     pub frame: u64,
 }
 
@@ -164,7 +171,7 @@ pub struct ComparedCall {
 /// Where two recordings differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// How many branches and calls both did in the same way before
+    /// About how many branches and calls both did in the same way before
     pub same: u64,
     /// The first branch that differs; absent where both went the same way
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,11 +268,11 @@ mod tests {
     fn the_first_sum_that_differs_says_where_to_look() {
         let way = sums(10, &[1, 2, 3], 35, 9);
         assert_eq!(way.first_difference(&way), None);
-        assert_eq!(way.first_difference(&sums(10, &[1, 2, 4], 35, 8)), Some((20, 10)));
-        assert_eq!(way.first_difference(&sums(10, &[1, 2, 3], 36, 8)), Some((30, 10)));
-        assert_eq!(way.first_difference(&sums(10, &[1], 15, 8)), Some((10, 10)));
-        assert_eq!(way.first_difference(&sums(20, &[2], 35, 8)), Some((20, 20)));
-        assert_eq!(way.first_difference(&sums(20, &[7], 35, 8)), Some((0, 20)));
+        assert_eq!(way.first_difference(&sums(10, &[1, 2, 4], 35, 8)), Some(20));
+        assert_eq!(way.first_difference(&sums(10, &[1, 2, 3], 36, 8)), Some(30));
+        assert_eq!(way.first_difference(&sums(10, &[1], 15, 8)), Some(10));
+        assert_eq!(way.first_difference(&sums(20, &[2], 35, 8)), Some(20));
+        assert_eq!(way.first_difference(&sums(20, &[7], 35, 8)), Some(0));
     }
 
     #[test]

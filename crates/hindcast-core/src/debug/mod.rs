@@ -38,7 +38,7 @@ pub use breakpoint::{
 pub use claim::Claim;
 pub use compare::{
     BranchDifference, ComparedCall, ComparedFunction, Comparison, NextStep, PassedPost, TwoValues,
-    ValueDifference, WayCalls, WayFinding, WayPart, WayPass, WayQuestion, WaySums,
+    ValueDifference, WayCalls, WayFinding, WayPart, WayPass, WayPlace, WayQuestion, WaySums,
 };
 pub use confinement::{Confinement, ConfinementLimits, Layer, SYSTEM_FOLDERS};
 pub use error::{DebugError, Reason};

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::Debuggee;
 use crate::replay::{
-    Advance, Context, Functions, Past, Pause, Plan, Position, Posts, ReplayError, Replica, Tally, Track,
-    check,
+    Advance, Context, Functions, Past, Pause, Plan, Position, Posts, ReplayError, Replica, Site, Tally,
+    Track, check,
 };
 
 /// How far a way was followed.
@@ -30,12 +30,12 @@ impl Debuggee {
     pub(crate) fn plan_track(
         &mut self,
         at: &Position,
-        posts: Posts,
+        (posts, sites): (Posts, Vec<Site>),
         functions: Functions<'_>,
     ) -> Result<Plan, ReplayError> {
         self.travel(functions, |context, _, window| {
             let replica = context.replica_of(at, window)?;
-            Plan::new(&replica, context.functions, posts, context.log)
+            Plan::new(&replica, posts, sites, context.log)
         })
     }
 

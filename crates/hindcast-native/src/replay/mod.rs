@@ -39,6 +39,7 @@ pub(crate) use self::{
     sieve::{Caught, End, Gate, Sieves},
     timeline::{Anchor, Label, Position, Timeline},
     track::{Plan, Posts, Tally, Track},
+    trampoline::{Listing, Site},
     trial::{Inputs, Over, Printed, Trial, TrialEnd},
     turns::Standing,
     window::Window,

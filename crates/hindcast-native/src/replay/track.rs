@@ -10,8 +10,7 @@ use std::{
 };
 
 use super::{
-    Functions, ReplayError, Replica,
-    room::site_at,
+    ReplayError, Replica,
     trampoline::{self, Code, RCX, RDX, ROOM, Site, mapped_around},
 };
 use crate::{
@@ -79,11 +78,12 @@ const LOWEST: u64 = 0x10000;
 const HIGHEST: u64 = 0x7fff_ffff_f000;
 
 impl Plan {
-    /// A plan for replicas of the same program, after this event, that go on to the end of the log.
+    /// A plan for replicas of the same program that go on to the end of the log. Sites are in the order of addresses; posts
+    /// without one stop the program.
     pub(crate) fn new(
         replica: &Replica,
-        functions: Functions<'_>,
         posts: Posts,
+        sites: Vec<Site>,
         log: &Log,
     ) -> Result<Self, ReplayError> {
         let mappings = sys::mappings(replica.frozen.tid()).map_err(|_| TraceError::Gone)?;
@@ -97,11 +97,9 @@ impl Plan {
         let mut rooms: BTreeSet<u64> = BTreeSet::new();
         let mut plan = Self { posts: BTreeMap::new(), jumps: Vec::new(), tally: 0 };
         let mut end = 0;
-        for (&address, &number) in &posts {
-            let Some(site) = site_at(replica, functions, address).filter(|_| address >= end) else {
-                continue;
-            };
-            let range = address..address + site.length as u64;
+        for site in sites {
+            let (address, range) = (site.address, site.address..site.address + site.length as u64);
+            let Some(&number) = posts.get(&address).filter(|_| address >= end) else { continue };
             // A jump may not take the place of the next post.
             if posts.range(address + 1..range.end).next().is_some() || !is_fixed(&range) {
                 continue;

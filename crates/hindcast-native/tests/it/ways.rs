@@ -2,14 +2,22 @@
 
 use hindcast_core::debug::{
     DebugError, Destination, Finding, Moment, Movement, PassedPost, Question, StopReason, WayCalls,
-    WayFinding, WayPart, WayPass, WayQuestion, WaySums,
+    WayFinding, WayPart, WayPass, WayPlace, WayQuestion, WaySums,
 };
 use hindcast_fixtures::Fixture;
 
 use crate::debuggee::Debuggee;
 
 fn ask(debuggee: &mut Debuggee, part: WayPart) -> Result<WayFinding, DebugError> {
-    let question = Question::Way(WayQuestion { since: None, part });
+    ask_since(debuggee, None, part)
+}
+
+fn ask_since(
+    debuggee: &mut Debuggee,
+    since: Option<Moment>,
+    part: WayPart,
+) -> Result<WayFinding, DebugError> {
+    let question = Question::Way(WayQuestion { since, part });
     match debuggee.backend().time_travel().expect("it travels").ask(&question)? {
         Finding::Way(way) => Ok(way),
         other => panic!("{other:?}"),
@@ -23,15 +31,15 @@ fn sums(debuggee: &mut Debuggee) -> WaySums {
     }
 }
 
-fn posts(debuggee: &mut Debuggee, first: u64, count: u32) -> Vec<PassedPost> {
-    match ask(debuggee, WayPart::Posts { first, count }) {
+fn posts(debuggee: &mut Debuggee, from: WayPlace, count: u32) -> Vec<PassedPost> {
+    match ask(debuggee, WayPart::Posts { from, count, with_frames: true }) {
         Ok(WayFinding::Posts(posts)) => posts,
         other => panic!("{other:?}"),
     }
 }
 
-fn pass(debuggee: &mut Debuggee, number: u64) -> WayPass {
-    match ask(debuggee, WayPart::Pass { number }) {
+fn pass(debuggee: &mut Debuggee, place: WayPlace) -> WayPass {
+    match ask(debuggee, WayPart::Pass(place)) {
         Ok(WayFinding::Pass(pass)) => *pass,
         other => panic!("{other:?}"),
     }
@@ -51,38 +59,51 @@ fn run(fixture: &Fixture, args: &[&str]) -> Debuggee {
     debuggee
 }
 
-/// The number of the first pass that differs.
-fn parting(here: &mut Debuggee, there: &mut Debuggee) -> Option<u64> {
+const START: WayPlace = WayPlace { summed: 0, post: 0 };
+const END: WayPlace = WayPlace { summed: 1 << 40, post: 0 };
+
+/// The first post that differs.
+fn parting(here: &mut Debuggee, there: &mut Debuggee) -> Option<WayPlace> {
     let (one, other) = (sums(here), sums(there));
     assert_eq!((&one.build, one.posts), (&other.build, other.posts));
-    let (first, count) = one.first_difference(&other)?;
-    let count = u32::try_from(count).unwrap();
-    let (one, other) = (posts(here, first, count), posts(there, first, count));
+    let from = WayPlace { summed: one.first_difference(&other)?, post: 0 };
+    let (one, other) = (posts(here, from, 8192), posts(there, from, 8192));
     let same = one.iter().zip(&other).take_while(|(one, other)| one.post == other.post).count();
     assert!(same < one.len().max(other.len()), "{same} of {} and {}", one.len(), other.len());
-    Some(first + same as u64)
+    Some(WayPlace { post: same as u64, ..from })
 }
 
 fn languages() -> [Fixture; 3] {
     [Fixture::c("ways"), Fixture::cpp("ways"), Fixture::rust("ways")]
 }
 
-/// The sum that code beside the program makes is that of the posts one by one.
 #[test]
-fn a_way_summed_up_is_the_way_post_by_post() {
+fn a_way_is_the_same_from_wherever_it_is_looked_at() {
     for fixture in languages() {
-        let mut debuggee = run(&fixture, &["loop", "30", "200"]);
+        let mut debuggee = run(&fixture, &["loop", "30", "900"]);
         let way = sums(&mut debuggee);
-        let all = posts(&mut debuggee, 0, 1 << 20);
-        assert_eq!(way.total, all.len() as u64);
-        let sum = all.iter().fold(0_u64, |sum, passed| {
-            sum.wrapping_mul(5).wrapping_add(i64::from(passed.post.cast_signed()).cast_unsigned())
-        });
-        assert_eq!(way.last, sum);
-        assert!(way.total > 600, "{}", way.total);
-        // From the middle on as well.
-        assert_eq!(posts(&mut debuggee, way.total / 2, 50), all[all.len() / 2..][..50]);
         assert_eq!(way.end, "exited with code 0");
+        assert!(way.total > way.every && way.sums.len() as u64 == way.total / way.every, "{way:?}");
+        let all = posts(&mut debuggee, START, 1 << 20);
+        let middle = WayPlace { summed: way.every, post: 0 };
+        let rest = posts(&mut debuggee, middle, 1 << 20);
+        assert!(all.ends_with(&rest) && rest.len() < all.len(), "{} of {}", rest.len(), all.len());
+        let later = WayPlace { post: 50, ..middle };
+        assert_eq!(posts(&mut debuggee, later, 20), rest[50..70]);
+        // Each pass is mixed into the sum of those before it.
+        let at = pass(&mut debuggee, middle).at;
+        let half = match ask_since(&mut debuggee, Some(at), WayPart::Sums) {
+            Ok(WayFinding::Sums(sums)) => sums,
+            other => panic!("{other:?}"),
+        };
+        let mut before = way.sums[0];
+        if half.total > way.total - way.every {
+            // The post where it begins is the last of those before as well.
+            let last = i64::from(rest[0].post.cast_signed()).cast_unsigned();
+            before = before.wrapping_sub(last).wrapping_mul(0xcccc_cccc_cccc_cccd);
+        }
+        let shifted = (0..half.total).fold(before, |sum, _| sum.wrapping_mul(5));
+        assert_eq!(shifted.wrapping_add(half.last), way.last);
     }
 }
 
@@ -143,7 +164,7 @@ fn a_crash_is_where_one_way_ends() {
     // The conditional expression differs first; both ways join in the call.
     let one = pass(&mut here, number);
     assert!(one.next.is_some(), "{one:?}");
-    let end = pass(&mut here, 1 << 40);
+    let end = pass(&mut here, END);
     assert_eq!((end.next, end.location.line), (None, Some(here.built.line("store"))));
     assert_eq!(sums(&mut here).end, "got SIGSEGV");
 }
@@ -152,7 +173,7 @@ fn a_crash_is_where_one_way_ends() {
 fn what_functions_get_and_return_is_told_in_the_order_of_time() {
     for fixture in languages() {
         let mut debuggee = run(&fixture, &["value", "41", "30"]);
-        let end = pass(&mut debuggee, 1 << 40).moment;
+        let end = pass(&mut debuggee, END).moment;
         let told = calls(&mut debuggee, &end, None);
         let is = |name: &str, function: u32| told.functions[function as usize].name.ends_with(name);
         let limits = told.calls.iter().position(|call| is("set_limit", call.function)).unwrap();

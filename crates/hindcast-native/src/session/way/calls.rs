@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hindcast_core::debug::{ComparedCall, ComparedFunction, Location, Moment, WayCalls};
 use hindcast_symbols::{
-    FixedPlace, Memory as _, Symbols,
+    FixedPlace, FunctionTarget, Memory as _, Symbols,
     types::{Encoding, TypeKind, TypeRef, Types as _},
 };
 
@@ -99,12 +99,13 @@ impl Session {
     /// What functions got and returned between two moments, in the order of time.
     pub(super) fn compared_calls(
         &mut self,
+        targets: &[FunctionTarget],
         (from, listening): (&Position, &mut Option<Listening>),
         until: &Moment,
         wanted: Option<u64>,
     ) -> Result<WayCalls, Halted> {
         let end = self.moment_named(until)?;
-        let (functions, described) = self.functions_with_numbers();
+        let (functions, described) = self.functions_with_numbers(targets);
         let known = listening.take().filter(|known| known.until == *until && known.kept.wanted == wanted);
         let Listening { mut at, mut kept, .. } = known.unwrap_or_else(|| Listening {
             until: until.clone(),
@@ -131,9 +132,12 @@ impl Session {
         Ok(WayCalls { functions: described, calls: kept.calls, frequent, wanted: kept.found })
     }
 
-    fn functions_with_numbers(&self) -> (BTreeMap<u64, Compared>, Vec<ComparedFunction>) {
+    fn functions_with_numbers(
+        &self,
+        targets: &[FunctionTarget],
+    ) -> (BTreeMap<u64, Compared>, Vec<ComparedFunction>) {
         let (mut functions, mut described) = (BTreeMap::new(), Vec::new());
-        for target in self.compared_functions() {
+        for target in targets {
             let Some(frame) = self.symbols.frames_at(target.address).pop() else { continue };
             let (mut parameters, mut names) = (Vec::new(), Vec::new());
             for variable in self.symbols.variables(&frame).iter().filter(|variable| variable.is_argument) {
@@ -155,7 +159,7 @@ impl Session {
             }
             let number = described.len() as u32;
             functions.insert(target.address, Compared { number, parameters, returns });
-            described.push(ComparedFunction { name: target.name, parameters: names });
+            described.push(ComparedFunction { name: target.name.clone(), parameters: names });
         }
         (functions, described)
     }

@@ -5,14 +5,15 @@ mod posts;
 
 use hindcast_core::debug::{
     CallValue, DebugError, Location, Moment, NumberFormat, PassedPost, Reason, ValueLimits, WayFinding,
-    WayPart, WayPass, WayQuestion, WaySums,
+    WayPart, WayPass, WayPlace, WayQuestion, WaySums,
 };
 use hindcast_symbols::{
-    Symbols,
+    FunctionTarget, Symbols,
     types::{TypeKind, TypeRef, Types as _},
     value::Inspector,
 };
 
+use self::posts::ProgramPosts;
 use super::{
     Session,
     scribe::Scribe,
@@ -27,7 +28,7 @@ use crate::{
 };
 
 /// A sum is told of so many passes, at first.
-const EVERY: u64 = 4096;
+const EVERY: u64 = 1024;
 /// With more sums than this, each second one goes.
 const MOST_SUMS: usize = 1 << 14;
 /// No more variables and expressions are shown.
@@ -39,6 +40,9 @@ pub(super) struct Way {
     since: Option<Moment>,
     until: Position,
     plan: Plan,
+    /// All posts, also those that are not summed up.
+    posts: Posts,
+    functions: Vec<FunctionTarget>,
     has_branches: bool,
     /// Where stretches begin, and what was passed up to there.
     stretches: Vec<(Position, Tally)>,
@@ -46,6 +50,8 @@ pub(super) struct Way {
     sums: Vec<u64>,
     /// Once it is known.
     total: Option<Tally>,
+    /// Where posts were seen one by one.
+    bookmarks: Vec<(WayPlace, Position)>,
     listening: Option<calls::Listening>,
 }
 
@@ -67,13 +73,14 @@ impl Session {
         };
         let found = match &question.part {
             WayPart::Sums => self.sums(&mut way).map(WayFinding::Sums),
-            WayPart::Posts { first, count } => self.passed(&mut way, *first, *count).map(WayFinding::Posts),
-            WayPart::Pass { number } => {
-                self.pass(&mut way, *number).map(|pass| WayFinding::Pass(Box::new(pass)))
+            WayPart::Posts { from, count, with_frames } => {
+                self.passed(&mut way, *from, *count, *with_frames).map(WayFinding::Posts)
             }
+            WayPart::Pass(place) => self.pass(&mut way, *place).map(|pass| WayFinding::Pass(Box::new(pass))),
             WayPart::Calls { until, wanted } => {
-                let Way { stretches, listening, .. } = &mut *way;
-                self.compared_calls((&stretches[0].0, listening), until, *wanted).map(WayFinding::Calls)
+                let Way { stretches, listening, functions, .. } = &mut *way;
+                let from = (&stretches[0].0, listening);
+                self.compared_calls(functions, from, until, *wanted).map(WayFinding::Calls)
             }
             WayPart::Values { .. } => Err(DebugError::System("this is no part of a way".into()).into()),
         };
@@ -96,17 +103,31 @@ impl Session {
         };
         super::chronicle::check_order(&from, &until)?;
         self.land(&until)?;
-        let (posts, has_branches) = self.posts();
+        let functions = self.compared_functions();
+        let ProgramPosts { all: posts, summed, sites, has_branches } = self.posts(&functions);
         if posts.is_empty() {
             let reason = Reason::new("the program has no function whose source is here");
             let reason = reason.advise("build it with debug information, and keep its source where it was");
             return Err(DebugError::Unsupported(reason).into());
         }
         let symbols = &self.symbols;
-        let plan = self.process.plan_track(&until, posts, &|address| function_around(symbols, address))?;
+        let plan =
+            self.process.plan_track(&until, (summed, sites), &|address| function_around(symbols, address))?;
         let stretches = vec![(from, Tally::default())];
-        let (since, total, sums) = (since.cloned(), None, Vec::new());
-        Ok(Way { since, until, plan, has_branches, stretches, every: EVERY, sums, total, listening: None })
+        Ok(Way {
+            since: since.cloned(),
+            until,
+            plan,
+            posts,
+            functions,
+            has_branches,
+            stretches,
+            every: EVERY,
+            sums: Vec::new(),
+            total: None,
+            bookmarks: Vec::new(),
+            listening: None,
+        })
     }
 
     fn sums(&mut self, way: &mut Way) -> Result<WaySums, Halted> {
@@ -120,7 +141,7 @@ impl Session {
         let fold = |sum: u64, (_, post): (&u64, &u32)| sum.rotate_left(5) ^ u64::from(*post);
         Ok(WaySums {
             build: self.build(),
-            posts: way.plan.posts().iter().fold(0, fold),
+            posts: way.posts.iter().fold(0, fold),
             every: way.every,
             sums: way.sums.clone(),
             total: total.passes,
@@ -200,35 +221,76 @@ impl Session {
         }
     }
 
+    /// Where to begin to look at posts one by one, at this place or before it.
+    fn bookmark(&mut self, way: &mut Way, place: WayPlace) -> Result<(WayPlace, Position), Halted> {
+        let is_before =
+            |known: &&(WayPlace, Position)| known.0.summed == place.summed && known.0.post <= place.post;
+        if let Some(known) = way.bookmarks.iter().filter(is_before).max_by_key(|known| known.0.post) {
+            return Ok(known.clone());
+        }
+        let position = match place.summed.checked_sub(1) {
+            Some(last) => self.moment_of_pass(way, last)?,
+            None => way.stretches.first().map(|(from, _)| from.clone()),
+        };
+        let known = (WayPlace { post: 0, ..place }, position.unwrap_or_else(|| way.until.clone()));
+        way.bookmarks.push(known.clone());
+        Ok(known)
+    }
+
     /// The posts one by one.
-    fn passed(&mut self, way: &mut Way, first: u64, count: u32) -> Result<Vec<PassedPost>, Halted> {
-        let Some(mut at) = self.moment_of_pass(way, first)? else { return Ok(Vec::new()) };
-        let mut passed = Vec::new();
-        let posts = way.plan.posts();
-        while passed.len() < count as usize {
+    fn passed(
+        &mut self,
+        way: &mut Way,
+        from: WayPlace,
+        count: u32,
+        with_frames: bool,
+    ) -> Result<Vec<PassedPost>, Halted> {
+        let (begun, at) = self.bookmark(way, from)?;
+        let before = from.post - begun.post;
+        let most = before + u64::from(count);
+        let (mut posts, at) = self.posts_from((way, at), (before, most), with_frames)?;
+        if let Some(at) = at {
+            way.bookmarks.push((WayPlace { post: begun.post + most, ..begun }, at));
+        }
+        posts.drain(..posts.len().min(before as usize));
+        Ok(posts)
+    }
+
+    /// So many posts from a moment on, and where the next one is.
+    fn posts_from(
+        &mut self,
+        (way, mut at): (&Way, Position),
+        (before, most): (u64, u64),
+        with_frames: bool,
+    ) -> Result<(Vec<PassedPost>, Option<Position>), Halted> {
+        let mut watched = Watched::default();
+        loop {
             let symbols = &self.symbols;
             let mut watcher = Watcher {
                 scribe: Scribe::new(symbols, &self.image, self.main),
-                posts,
-                passed: Vec::new(),
-                most: count as usize - passed.len(),
+                posts: &way.posts,
+                watched: &mut watched,
+                most,
+                frames_from: if with_frames { before } else { u64::MAX },
             };
             let functions = |address| function_around(symbols, address);
-            let surveyed = self.process.survey((&at, &way.until), &functions, &mut watcher)?;
-            passed.append(&mut watcher.passed);
-            match surveyed {
-                Surveyed::All => break,
+            match self.process.survey((&at, &way.until), &functions, &mut watcher)? {
+                Surveyed::All => return Ok((watched.posts, None)),
                 Surveyed::UpTo(position) | Surveyed::Interrupted(position) => at = position,
+            }
+            if watched.at.is_some() {
+                return Ok((watched.posts, watched.at));
             }
             if self.process.is_interrupted() {
                 return Err(Halted::Interrupted);
             }
         }
-        Ok(passed)
     }
 
-    fn pass(&mut self, way: &mut Way, number: u64) -> Result<WayPass, Halted> {
-        let Some(at) = self.moment_of_pass(way, number)? else {
+    fn pass(&mut self, way: &mut Way, place: WayPlace) -> Result<WayPass, Halted> {
+        let (begun, from) = self.bookmark(way, place)?;
+        let (_, at) = self.posts_from((way, from), (0, place.post - begun.post), false)?;
+        let Some(at) = at else {
             let until = way.until.clone();
             self.land(&until)?;
             let moment = Moment(until.to_string());
@@ -237,7 +299,7 @@ impl Session {
         self.land(&at)?;
         // Somebody will go to both: they stay.
         let at = self.process.position()?.unwrap_or(at);
-        let next = Some(self.statement_now());
+        let next = Some(self.statement_ahead());
         let before = self.before(&at)?.unwrap_or_else(|| at.clone());
         self.land(&before)?;
         let before = self.process.position()?.unwrap_or(before);
@@ -253,6 +315,17 @@ impl Session {
             && let Some(row) = self.visible_line(registers.pc())
         {
             location.line = Some(row.line);
+        }
+        location
+    }
+
+    /// The same behind a branch: instructions of no line are counted to the line that comes next.
+    fn statement_ahead(&self) -> Location {
+        let mut location = self.place_now();
+        if let (None, Some(file)) = (location.line, location.file.as_deref())
+            && let Ok(registers) = self.process.registers(self.process.acting())
+        {
+            location.line = self.symbols.line_ahead(registers.pc(), file);
         }
         location
     }
@@ -309,26 +382,43 @@ impl Session {
     }
 }
 
+/// The posts that were passed, and where the next one is.
+#[derive(Default)]
+struct Watched {
+    posts: Vec<PassedPost>,
+    at: Option<Position>,
+}
+
 /// Takes down the posts that are passed.
 struct Watcher<'a> {
     scribe: Scribe<'a>,
     posts: &'a Posts,
-    passed: Vec<PassedPost>,
-    most: usize,
+    watched: &'a mut Watched,
+    most: u64,
+    /// The first of which the frame is told.
+    frames_from: u64,
 }
 
 impl Surveyor for Watcher<'_> {
     fn see(&mut self, replica: &mut Replica, sight: Sight) -> Result<Wish, ReplayError> {
         let Sight::At(address) = sight else { return Ok(Wish::Pass) };
         let Some(&post) = self.posts.get(&address) else { return Ok(Wish::Pass) };
-        let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
-        let walk = look::walk(&self.scribe.scene(&memory), &replica.registers()?, 0, 1);
-        let frame = walk.physical.first().and_then(|frame| frame.cfa).unwrap_or_default();
-        self.passed.push(PassedPost { post, frame });
-        Ok(if self.passed.len() >= self.most { Wish::Stop } else { Wish::Pass })
+        let count = self.watched.posts.len() as u64;
+        if count >= self.most {
+            return Ok(Wish::NameAndStop);
+        }
+        let mut frame = 0;
+        if count >= self.frames_from {
+            let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
+            let walk = look::walk(&self.scribe.scene(&memory), &replica.registers()?, 0, 1);
+            frame = walk.physical.first().and_then(|frame| frame.cfa).unwrap_or_default();
+        }
+        self.watched.posts.push(PassedPost { post, frame });
+        Ok(Wish::Pass)
     }
 
-    fn named(&mut self, _: &Replica, _: Position) -> Result<(), ReplayError> {
+    fn named(&mut self, _: &Replica, position: Position) -> Result<(), ReplayError> {
+        self.watched.at = Some(position);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hindcast_core::{
     debug::{
         BranchDifference, CallValue, Comparison, Location, Moment, NextStep, PassedPost, Question, TwoValues,
-        ValueDifference, WayCalls, WayFinding, WayPart, WayPass, WayQuestion, WaySums,
+        ValueDifference, WayCalls, WayFinding, WayPart, WayPass, WayPlace, WayQuestion, WaySums,
     },
     progress::Unwatched,
 };
@@ -24,7 +24,12 @@ use crate::{Failure, FailureKind};
 /// A part of a comparison is waited for so long at a time.
 const WAIT_MS: u64 = 50_000;
 /// So many posts behind a difference are looked at for where both ways join again.
-const LOOK_AHEAD: u32 = 4096;
+const LOOK_AHEAD: u32 = 2048;
+/// So many posts are looked at one by one at a time, and so often.
+const PART: u32 = 8192;
+const MOST_PARTS: u64 = 64;
+/// Sums differ a little later than ways.
+const STEP_BACK: u64 = 64;
 /// So many variables that differ are told.
 const MOST_VALUES: usize = 8;
 
@@ -199,19 +204,19 @@ async fn compare(here: &Side, there: &Side) -> Result<Comparison, Failure> {
         }
     }
     comparison.notes.push("not compared: pointers, and the code of libraries".into());
-    let number = match one.first_difference(&other) {
-        Some((first, count)) => Some(first_pass(here, there, first, count).await?),
+    let place = match one.first_difference(&other) {
+        Some(same) => Some(first_pass(here, there, same).await?),
         None => None,
     };
-    let (at_here, at_there) =
-        both!(here, there, Pass, WayPart::Pass { number: number.unwrap_or(one.total.max(other.total)) });
-    if let Some(number) = number {
-        comparison.same = number;
-        comparison.branch = Some(branch(here, there, number, (&*at_here, &*at_there)).await?);
+    let end = WayPlace { summed: one.total.max(other.total), post: u64::from(u32::MAX) };
+    let (at_here, at_there) = both!(here, there, Pass, WayPart::Pass(place.unwrap_or(end)));
+    if let Some(place) = place {
+        comparison.same = place.summed + place.post;
+        comparison.branch = Some(branch(here, there, place, (&*at_here, &*at_there)).await?);
     }
     compare_calls(here, there, (&at_here.moment, &at_there.moment), &mut comparison).await?;
-    if let Some(number) = number {
-        comparison.after = joint(here, there, number).await?;
+    if let Some(place) = place {
+        comparison.after = joint(here, there, place).await?;
     }
     Ok(comparison)
 }
@@ -224,28 +229,39 @@ fn check_builds(one: &WaySums, other: &WaySums) -> Result<(), Failure> {
         .hint("record both runs with the same executable, also where only one of them fails"))
 }
 
-/// The number of the first pass that differs.
-async fn first_pass(here: &Side, there: &Side, first: u64, count: u64) -> Result<u64, Failure> {
-    let count = u32::try_from(count).unwrap_or(u32::MAX);
-    let (one, other) = both!(here, there, Posts, WayPart::Posts { first, count });
-    let differs = align::first_difference(&one, &other);
-    let differs =
-        differs.ok_or_else(|| Failure::new(FailureKind::Internal, "the ways differ, but no post does"))?;
-    Ok(first + differs as u64)
+/// The first post that differs, where some are known to be the same.
+async fn first_pass(here: &Side, there: &Side, same: u64) -> Result<WayPlace, Failure> {
+    let summed = same.saturating_sub(STEP_BACK);
+    for part in 0..MOST_PARTS {
+        let from = WayPlace { summed, post: part * u64::from(PART) };
+        let (one, other) =
+            both!(here, there, Posts, WayPart::Posts { from, count: PART, with_frames: false });
+        if let Some(differs) = align::first_difference(&one, &other) {
+            return Ok(WayPlace { post: from.post + differs as u64, ..from });
+        }
+        if one.len() < PART as usize {
+            return Err(Failure::new(FailureKind::Internal, "the ways differ, but no post does"));
+        }
+    }
+    let details = format!(
+        "the recordings differ after about {same} branches and calls, and it takes too long to say where"
+    );
+    Err(Failure::new(FailureKind::HistoryUnavailable, details)
+        .hint("compare what was called with `debugger/trace_calls` in both sessions"))
 }
 
 async fn branch(
     here: &Side,
     there: &Side,
-    number: u64,
+    place: WayPlace,
     (at_here, at_there): (&WayPass, &WayPass),
 ) -> Result<BranchDifference, Failure> {
     let ended = [(here, at_here), (there, at_there)].into_iter().find(|(_, pass)| pass.next.is_none());
     // Where one ends, both are looked at where they passed the last post that they share.
     let last = match ended {
         Some(_) => {
-            let last = WayPart::Pass { number: number.saturating_sub(1) };
-            Some(both!(here, there, Pass, last))
+            let last = WayPlace { post: place.post.saturating_sub(1), ..place };
+            Some(both!(here, there, Pass, WayPart::Pass(last)))
         }
         None => None,
     };
@@ -359,12 +375,12 @@ async fn compare_calls(
 }
 
 /// Where both go the same way again behind the pass that differs, in the form of `after`.
-async fn joint(here: &Side, there: &Side, number: u64) -> Result<Option<String>, Failure> {
-    let ahead = WayPart::Posts { first: number, count: LOOK_AHEAD };
+async fn joint(here: &Side, there: &Side, place: WayPlace) -> Result<Option<String>, Failure> {
+    let ahead = WayPart::Posts { from: place, count: LOOK_AHEAD, with_frames: true };
     let (rows_here, rows_there): (Vec<PassedPost>, Vec<PassedPost>) = both!(here, there, Posts, ahead);
     let joint = align::join(ahead_of(&rows_here), ahead_of(&rows_there));
     let Some((ahead_here, ahead_there)) = joint else { return Ok(None) };
-    let part = |ahead: usize| WayPart::Pass { number: number + ahead as u64 };
+    let part = |ahead: usize| WayPart::Pass(WayPlace { post: place.post + ahead as u64, ..place });
     let (one, other) = both!(here, there, Pass, part(ahead_here), part(ahead_there));
     Ok(Some(format!("{}/{}", one.at, other.at)))
 }
