@@ -81,7 +81,7 @@ impl Tool for Compare {
 fn say(found: &Comparison) -> String {
     let mut said = match &found.branch {
         Some(branch) => say_branch(found.same, branch),
-        None => format!("No difference: both did the same {} branches and calls", found.same),
+        None => format!("No difference: both did the same, about {} branches and calls", found.same),
     };
     if let Some(value) = &found.value {
         let _ = write!(said, "\n{}", say_value(value));
@@ -100,7 +100,7 @@ fn say(found: &Comparison) -> String {
 
 fn say_branch(same: u64, branch: &BranchDifference) -> String {
     let mut said =
-        format!("Different ways after {same} branches and calls, at {}", text::place(&branch.location));
+        format!("Different ways after about {same} branches and calls, at {}", text::place(&branch.location));
     say_line(&mut said, branch.text.as_deref());
     for (who, next) in [("here", &branch.here), ("there", &branch.there)] {
         let NextStep { moment, location, text: line, ends } = next;
