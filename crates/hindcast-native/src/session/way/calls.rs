@@ -25,9 +25,9 @@ use crate::{
 };
 
 /// A function that was called more often is not looked at any more.
-const MOST_OF_ONE: u32 = 1000;
+const MOST_OF_ONE: u32 = 300;
 /// No more calls and returns are told.
-const MOST_CALLS: usize = 50_000;
+const MOST_CALLS: usize = 20_000;
 /// An address at which nothing returned so often is not looked at any more.
 const MOST_MISSES: u32 = 64;
 /// By their DWARF numbers.

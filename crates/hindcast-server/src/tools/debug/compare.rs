@@ -106,7 +106,8 @@ fn say_branch(same: u64, branch: &BranchDifference) -> String {
         let NextStep { moment, location, text: line, ends } = next;
         let how = if *ends { "ended at" } else { "went on to" };
         let _ = write!(said, "\n{who} {how} {} [{moment}]", text::place(location));
-        say_line(&mut said, line.as_deref());
+        // The branch and what follows it can be on one line.
+        say_line(&mut said, line.as_deref().filter(|_| location.line != branch.location.line));
     }
     for value in &branch.values {
         let (here, there) = (excerpt(&value.here, LONGEST_LINE), excerpt(&value.there, LONGEST_LINE));
