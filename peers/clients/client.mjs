@@ -31,6 +31,7 @@ const TOOLS = [
   "cache_stats",
   "debugger/attach",
   "debugger/autopsy",
+  "debugger/compare",
   "debugger/continue",
   "debugger/disassemble",
   "debugger/disconnect",

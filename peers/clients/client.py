@@ -44,6 +44,7 @@ TOOLS = [
     "cache_stats",
     "debugger/attach",
     "debugger/autopsy",
+    "debugger/compare",
     "debugger/continue",
     "debugger/disassemble",
     "debugger/disconnect",

@@ -7,6 +7,7 @@ mod losses;
 mod sift;
 mod skim;
 mod survey;
+mod track;
 mod travel;
 mod trials;
 
@@ -35,6 +36,7 @@ use crate::{
 pub(crate) use self::{
     hunt::{Claims, Found, Judge, Quarry, SignalSet},
     survey::{Sight, Sights, Surveyed, Surveyor, Wish},
+    track::Tracked,
 };
 
 /// The program, now or then.

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     AttachRequest, Breakpoint, BreakpointChange, BreakpointId, Capability, CompletionKind, Confinement,
     CoreRequest, DebugError, ElementPage, ElementSearch, Evaluation, FrameRef, Instruction, LaunchRequest,
-    Layer, MemoryBlock, Module, Movement, Outcome, Place, Reason, Region, Register, RegisterSet, RuntimeAddr,
-    SourceFile, Stack, Stop, Target, Thread, ThreadId, TimeTravel, TraceFileRequest, Trigger, Variable,
-    VariablePage, VariableQuery,
+    Layer, MemoryBlock, Module, Movement, Outcome, Place, PointerPage, PointerSearch, Reason, Region,
+    Register, RegisterSet, RuntimeAddr, SourceFile, Stack, Stop, Target, Thread, ThreadId, TimeTravel,
+    TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
 };
 
 /// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
@@ -225,6 +225,9 @@ pub trait Registers {
 pub trait DataSearch {
     /// Elements of containers, lists and trees for which something holds. Changes nothing.
     fn find(&mut self, search: &ElementSearch) -> Result<ElementPage, DebugError>;
+
+    /// The places in registers and memory that hold a pointer to something. Changes nothing.
+    fn pointers(&mut self, search: &PointerSearch) -> Result<PointerPage, DebugError>;
 }
 
 /// Machine code.

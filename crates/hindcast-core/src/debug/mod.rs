@@ -6,6 +6,7 @@ mod backend;
 mod breakpoint;
 #[cfg(target_os = "linux")]
 mod claim;
+mod compare;
 mod confinement;
 mod error;
 #[cfg(feature = "test-support")]
@@ -13,6 +14,7 @@ pub mod fake;
 pub mod listening;
 mod look;
 mod output;
+mod pointers;
 mod question;
 mod remedy;
 pub mod secret_names;
@@ -34,6 +36,10 @@ pub use breakpoint::{
 };
 #[cfg(target_os = "linux")]
 pub use claim::Claim;
+pub use compare::{
+    BranchDifference, ComparedCall, ComparedFunction, Comparison, NextStep, PassedPost, TwoValues,
+    ValueDifference, WayCalls, WayFinding, WayPart, WayPass, WayPlace, WayQuestion, WaySums,
+};
 pub use confinement::{Confinement, ConfinementLimits, Layer, SYSTEM_FOLDERS};
 pub use error::{DebugError, Reason};
 pub use look::{
@@ -42,6 +48,7 @@ pub use look::{
     ThreadState, ValueLimits, ValueState, Variable, VariablePage, VariableQuery, VariableScope,
 };
 pub use output::{OutputChunk, OutputLog, OutputStream};
+pub use pointers::{FoundPointer, PointerKind, PointerPage, PointerSearch};
 pub use question::{
     Allocation, AllocatorCall, Becomes, CallTrace, CallValue, CallsQuestion, ChangedValue, ConditionChange,
     ConditionHistory, Finding, HistoryQuestion, HistoryWrite, Question, ReadingStatement, Span, TracedCall,

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    FrameRef, Location, MemoryWrite, Moment, Place, RuntimeAddr, ThreadId, Watched, WhatIf, WhatIfQuestion,
-    Writer,
+    FrameRef, Location, MemoryWrite, Moment, Place, RuntimeAddr, ThreadId, Watched, WayFinding, WayQuestion,
+    WhatIf, WhatIfQuestion, Writer,
 };
 
 /// A question about the past.
@@ -26,6 +26,8 @@ pub enum Question {
     Calls(CallsQuestion),
     /// What would have happened.
     WhatIf(WhatIfQuestion),
+    /// Which way the program went.
+    Way(WayQuestion),
 }
 
 /// What was found.
@@ -41,6 +43,8 @@ pub enum Finding {
     Calls(CallTrace),
     /// To [`Question::WhatIf`].
     WhatIf(Box<WhatIf>),
+    /// To [`Question::Way`].
+    Way(WayFinding),
 }
 
 /// A part of the past.

@@ -14,9 +14,9 @@ use std::{
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, CompletionKind, CoreRequest, DataSearch, DebugBackend,
     DebugError, Disassembly, ElementPage, ElementSearch, Ending, Engine, Evaluation, FrameRef, HowBegun,
-    Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, Place, RawMemory, Reason, Region,
-    Register, RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopReason, Target,
-    Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
+    Instruction, Interrupt, MemoryBlock, Module, Movement, Outcome, Place, PointerPage, PointerSearch,
+    RawMemory, Reason, Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack,
+    Stop, StopReason, Target, Thread, ThreadId, ThreadState, Trigger, Variable, VariablePage, VariableQuery,
 };
 use hindcast_symbols::{Memory, Symbols, Unreadable, open_plain, types::ModuleId};
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ use object::ReadCache;
 use self::notes::{Notes, Segment};
 use crate::{
     image::Image,
-    look::{self, FrameScope, Scene, Stage, Standing, ThreadScene, Waits},
+    look::{self, FrameScope, Ground, Scene, Stage, Standing, ThreadScene, Waits},
     session::signals,
     sys::Mapping,
 };
@@ -360,6 +360,16 @@ impl RawMemory for CoreSession {
 impl DataSearch for CoreSession {
     fn find(&mut self, search: &ElementSearch) -> Result<ElementPage, DebugError> {
         self.with_scope(search.frame, |scope| look::find(scope, search))?
+    }
+
+    fn pointers(&mut self, search: &PointerSearch) -> Result<PointerPage, DebugError> {
+        let target = self.with_scope(search.frame, |scope| look::pointed_to(scope, &search.target))??;
+        let threads: Vec<_> = self.notes.threads.iter().map(|(tid, scene)| (ThreadId(*tid), scene)).collect();
+        let read = |address: u64, buffer: &mut [u8]| self.memory.read_some(address, buffer);
+        let scene = self.scene();
+        let ground =
+            Ground { scene: &scene, mappings: &self.memory.mappings, threads: &threads, read: &read };
+        Ok(look::pointers(&ground, target, search))
     }
 }
 

@@ -1,11 +1,13 @@
 //! Looking at a program that stands still: stacks, variables, registers, code. The same for a live
 //! process and for the remains of one.
 
+mod blocks;
 mod code;
 mod elements;
 mod fault;
 mod fixed;
 mod frames;
+mod pointers;
 mod raised;
 mod registers;
 mod scope;
@@ -28,6 +30,7 @@ pub(crate) use self::{
     elements::find,
     fixed::{FixedFrame, ReadSet},
     frames::{PhysicalFrame, Walk, walk},
+    pointers::{Ground, pointed_to, pointers},
     raised::{FRAMES_OF_GIVING_UP, Thrown, is_unhandled_panic},
     registers::registers,
     scope::FrameScope,

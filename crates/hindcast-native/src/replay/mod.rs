@@ -19,6 +19,7 @@ mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timeline;
+mod track;
 mod trampoline;
 mod trial;
 mod turns;
@@ -37,6 +38,8 @@ pub(crate) use self::{
     running::Running,
     sieve::{Caught, End, Gate, Sieves},
     timeline::{Anchor, Label, Position, Timeline},
+    track::{Plan, Posts, Tally, Track},
+    trampoline::{Listing, Site},
     trial::{Inputs, Over, Printed, Trial, TrialEnd},
     turns::Standing,
     window::Window,

@@ -298,8 +298,11 @@ impl Context<'_> {
             let event = scout.event();
             match scout.advance(log, Advance::Step, u64::MAX) {
                 Ok(Pause::Stepped) if scout.event() == event => {}
-                // What comes next is input: there it is recognised as it is.
-                _ => break,
+                // What comes next is input: there it is recognised as it is, by a stop where it stands.
+                _ => {
+                    let address = way.first().copied().unwrap_or_default();
+                    return Ok((state, !taken.iter().any(|range| range.contains(&address))));
+                }
             }
         }
         Ok((state, taken.is_empty()))

@@ -9,7 +9,7 @@
 //! handle an exception. No analysis finds all of these jumps. So the byte at each of these instructions is one that
 //! no processor executes: the replica stops there, and goes on with the copy of that instruction.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
@@ -18,8 +18,8 @@ use iced_x86::{
 
 /// Instructions that can give way to a jump.
 #[derive(Debug, Clone)]
-pub(super) struct Site {
-    pub(super) address: u64,
+pub(crate) struct Site {
+    pub(crate) address: u64,
     /// The bytes that the jump takes the place of.
     pub(super) length: usize,
     instructions: Vec<Instruction>,
@@ -66,12 +66,26 @@ pub(super) const RDX: u8 = 2;
 /// Whether a jump fits at `address`, in code of which `code` from `start` on is one function.
 pub(super) fn site(address: u64, code: &[u8], start: u64) -> Option<Site> {
     let offset = usize::try_from(address.checked_sub(start)?).ok()?;
+    let decoder = Decoder::with_ip(64, code.get(offset..)?, address, DecoderOptions::NONE);
+    let site = giving_way(address, decoder.into_iter())?;
+    let covered = address + 1..address + site.length as u64;
+    let whole = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let entered = whole.into_iter().any(|instruction| {
+        // Where a jump through a table goes is not known, but it is never into the middle of an instruction.
+        instruction.flow_control() == FlowControl::IndirectBranch && site.instructions.len() > 1
+            || instruction.op0_kind() == OpKind::NearBranch64
+                && covered.contains(&instruction.near_branch_target())
+    });
+    (!entered).then_some(site)
+}
+
+/// The site of a jump at an address, if these instructions from there on can give way to it.
+fn giving_way(address: u64, following: impl Iterator<Item = Instruction>) -> Option<Site> {
     let mut instructions = Vec::new();
     let mut length = 0;
-    let mut decoder = Decoder::with_ip(64, code.get(offset..)?, address, DecoderOptions::NONE);
-    while length < JUMP_LENGTH {
-        let instruction = decoder.decode();
-        if instruction.is_invalid() || !can_move(&instruction) {
+    for instruction in following {
+        if instruction.is_invalid() || instruction.ip() != address + length as u64 || !can_move(&instruction)
+        {
             return None;
         }
         length += instruction.len();
@@ -80,19 +94,44 @@ pub(super) fn site(address: u64, code: &[u8], start: u64) -> Option<Site> {
             FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
         );
         instructions.push(instruction);
-        if leaves && length < JUMP_LENGTH {
+        if length >= JUMP_LENGTH {
+            return Some(Site { address, length, instructions, kept: Vec::new() });
+        }
+        if leaves {
             return None;
         }
     }
-    let covered = address + 1..address + length as u64;
-    let whole = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
-    let entered = whole.into_iter().any(|instruction| {
-        // Where a jump through a table goes is not known, but it is never into the middle of an instruction.
-        instruction.flow_control() == FlowControl::IndirectBranch && instructions.len() > 1
-            || instruction.op0_kind() == OpKind::NearBranch64
-                && covered.contains(&instruction.near_branch_target())
-    });
-    (!entered).then_some(Site { address, length, instructions, kept: Vec::new() })
+    None
+}
+
+/// The instructions of a function, to look for many sites in it.
+pub(crate) struct Listing {
+    instructions: Vec<Instruction>,
+    targets: BTreeSet<u64>,
+}
+
+impl Listing {
+    /// Of instructions in the order of their addresses.
+    pub(crate) fn new(instructions: Vec<Instruction>) -> Self {
+        let branches =
+            instructions.iter().filter(|instruction| instruction.op0_kind() == OpKind::NearBranch64);
+        let targets = branches.map(Instruction::near_branch_target).collect();
+        Self { instructions, targets }
+    }
+
+    pub(crate) fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// Whether a jump fits at an instruction. What a jump through a table leads to is not known: where that is one of the
+    /// instructions that gave way, a replica stops there, and goes on with its copy.
+    pub(crate) fn site(&self, index: usize) -> Option<Site> {
+        let rest = self.instructions.get(index..)?;
+        let address = rest.first()?.ip();
+        let site = giving_way(address, rest.iter().copied())?;
+        let covered = address + 1..address + site.length as u64;
+        self.targets.range(covered).next().is_none().then_some(site)
+    }
 }
 
 fn can_move(instruction: &Instruction) -> bool {

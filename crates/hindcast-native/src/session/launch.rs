@@ -195,6 +195,7 @@ impl Session {
             inquiry: None,
             tracing: None,
             experiment: None,
+            way: None,
             history_end: None,
             tally: None,
             tellers: None,

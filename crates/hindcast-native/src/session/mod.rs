@@ -23,6 +23,7 @@ pub(crate) mod signals;
 mod step;
 mod travel;
 mod watch;
+mod way;
 mod what_if;
 mod when;
 mod writes;
@@ -32,9 +33,10 @@ use std::{cell::RefCell, collections::HashMap, path::PathBuf, sync::Arc};
 use hindcast_core::debug::{
     Breakpoint, BreakpointChange, BreakpointId, Claim, CompletionKind, DataSearch, DebugBackend, DebugError,
     Disassembly, ElementPage, ElementSearch, Ending, Evaluation, FrameRef, Happening, Instruction, Interrupt,
-    MemoryBlock, Module, Movement, Outcome, OutputLog, Place, RawMemory, Reason, Region, Register,
-    RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopAtEntry, StopReason, Target,
-    Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage, VariableQuery,
+    MemoryBlock, Module, Movement, Outcome, OutputLog, Place, PointerPage, PointerSearch, RawMemory, Reason,
+    Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopAtEntry,
+    StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage,
+    VariableQuery,
 };
 use hindcast_symbols::{
     Symbols,
@@ -48,7 +50,7 @@ use self::{breakpoints::Breakpoints, movement::Plan};
 use crate::{
     debuggee::Debuggee,
     image::Image,
-    look::{self, FrameScope, Scene, Standing, ThreadScene, Waits, Walk, Write},
+    look::{self, FrameScope, Ground, Scene, Standing, ThreadScene, Waits, Walk, Write},
     sys::{self, Mapping, Tid, TraceError},
 };
 
@@ -100,6 +102,8 @@ pub(crate) struct Session {
     inquiry: Option<when::Inquiry>,
     tracing: Option<calls::Tracing>,
     experiment: Option<Box<what_if::Experiment>>,
+    /// The way that the last comparison asked about.
+    way: Option<Box<way::Way>>,
     /// Where the history ended and why, where the program went on.
     history_end: Option<String>,
     /// How often breakpoints were hit, up to a moment.
@@ -444,6 +448,22 @@ impl DataSearch for Session {
     fn find(&mut self, search: &ElementSearch) -> Result<ElementPage, DebugError> {
         let tid = self.known_thread(search.frame.thread)?;
         self.with_scope(tid, search.frame.index, |scope| look::find(scope, search))?
+    }
+
+    fn pointers(&mut self, search: &PointerSearch) -> Result<PointerPage, DebugError> {
+        let tid = self.known_thread(search.frame.thread)?;
+        let target =
+            self.with_scope(tid, search.frame.index, |scope| look::pointed_to(scope, &search.target))??;
+        let threads = self.process.threads().into_iter();
+        let threads = threads.map(|tid| Ok((movement::thread_id(tid), self.thread_scene(tid)?)));
+        let threads = threads.collect::<Result<Vec<_>, DebugError>>()?;
+        let threads: Vec<_> = threads.iter().map(|(id, scene)| (*id, scene)).collect();
+        let (mappings, memory) = (self.mappings_now(), self.process.memory());
+        let read = |address: u64, buffer: &mut [u8]| memory.read_some(address, buffer);
+        Ok(self.with_scene(|scene| {
+            let ground = Ground { scene, mappings: &mappings, threads: &threads, read: &read };
+            look::pointers(&ground, target, search)
+        }))
     }
 }
 

@@ -74,6 +74,7 @@ impl TimeTravel for Session {
             Question::When(question) => self.inquire(question).map(Finding::When),
             Question::Calls(question) => self.trace_calls(question).map(Finding::Calls),
             Question::WhatIf(question) => self.what_if(question).map(Box::new).map(Finding::WhatIf),
+            Question::Way(question) => self.way(question).map(Finding::Way),
         };
         self.process.stop_listening(matches!(result, Err(Halted::Interrupted)));
         // Looking does not move.

@@ -177,7 +177,7 @@ impl Session {
     }
 
     /// Where the program stands now: the innermost statement of its own.
-    fn place_now(&self) -> Location {
+    pub(super) fn place_now(&self) -> Location {
         let frames = self.walk(self.process.acting(), MOST_FRAMES);
         let frames = frames.map(|walk| self.with_scene(|scene| walk.frames(scene))).unwrap_or_default();
         let own = frames.iter().find(|frame| !frame.location.library && frame.location.file.is_some());

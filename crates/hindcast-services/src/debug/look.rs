@@ -6,9 +6,9 @@ use hindcast_core::{
     Timestamp,
     debug::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugError, ElementPage, ElementSearch,
-        Engine, Evaluation, FrameRef, Instruction, MemoryBlock, Module, NumberFormat, Place, Register,
-        RegisterSet, SourceFile, Stack, Thread, ThreadId, Trigger, ValueLimits, Variable, VariablePage,
-        VariableQuery, Watched,
+        Engine, Evaluation, FrameRef, Instruction, MemoryBlock, Module, NumberFormat, Place, PointerPage,
+        PointerSearch, Register, RegisterSet, SourceFile, Stack, Thread, ThreadId, Trigger, ValueLimits,
+        Variable, VariablePage, VariableQuery, Watched,
     },
 };
 
@@ -96,6 +96,19 @@ impl Session {
             }
             hide_secrets(core, &evaluation, &mut value)?;
             Ok(value)
+        })
+        .await
+    }
+
+    /// Who points to something.
+    pub async fn pointers(&self, search: PointerSearch) -> Result<PointerPage, Failure> {
+        self.ask(Need::Standstill, move |core| {
+            let mask = core.mask;
+            let backend = core.backend()?;
+            let engine = backend.target().engine;
+            let data = backend.data_search().ok_or_else(|| failures::missing(engine, Missing::DataSearch))?;
+            let failed = |error: DebugError| mask.failed_expression(&search.target, false, error.into());
+            data.pointers(&search).map_err(failed)
         })
         .await
     }

@@ -12,6 +12,7 @@
 mod autopsy;
 mod backtrace;
 mod bell;
+mod compare;
 mod confining;
 mod failures;
 mod fault;
@@ -61,6 +62,7 @@ use hindcast_core::{
 use tokio::sync::{oneshot, watch};
 
 pub use autopsy::{Autopsy, AutopsyFrame, Hang, HangingThread};
+pub use compare::Compared;
 pub use confining::ConfinementPolicy;
 pub use fault::FaultyAccess;
 pub use look::{MemoryPlace, ThreadsView};
@@ -559,6 +561,7 @@ async fn start(
         key: None,
         is_confined: false,
         asked_for: AtomicI64::new(0),
+        comparing: Mutex::new(None),
     };
     match tokio::time::timeout(BEGIN_WITHIN, answer).await {
         Ok(Ok(Ok(()))) => Ok(session),

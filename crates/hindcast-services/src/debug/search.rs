@@ -8,7 +8,7 @@ use std::sync::{
 
 use hindcast_core::debug::{
     CallTrace, ConditionHistory, DebugError, Finding, FrameRef, Location, MemoryWrite, Question, Variable,
-    Watched, WhatIf, When, WriteHistory,
+    Watched, WayFinding, WhatIf, When, WriteHistory,
 };
 use tokio::sync::oneshot;
 
@@ -37,6 +37,8 @@ pub enum Found {
     Calls(Box<CallTrace>),
     /// What would have happened.
     WhatIf(Box<WhatIf>),
+    /// Which way the program went.
+    Way(Box<WayFinding>),
 }
 
 /// A search, and what became of it.
@@ -272,11 +274,19 @@ impl Core {
                 self.mask_trials(&mut told);
                 Found::WhatIf(told)
             }
+            Finding::Way(mut way) => {
+                if let WayFinding::Values(values) = &mut way {
+                    for shown in values {
+                        shown.value = masked_value(self.mask, &shown.name, std::mem::take(&mut shown.value));
+                    }
+                }
+                Found::Way(Box::new(way))
+            }
         })
     }
 
     /// The source line of a place.
-    fn line_of(&mut self, location: &Location) -> Result<Option<String>, Failure> {
+    pub(super) fn line_of(&mut self, location: &Location) -> Result<Option<String>, Failure> {
         let (sources, mask) = (self.sources.clone(), self.mask);
         Ok(source::line_of(self.backend()?, location, &sources, mask))
     }
@@ -380,6 +390,7 @@ fn tool(question: &Question) -> &'static str {
         Question::When(_) => "debugger/when",
         Question::Calls(_) => "debugger/trace_calls",
         Question::WhatIf(_) => "debugger/what_if",
+        Question::Way(_) => "debugger/compare",
     }
 }
 
@@ -391,6 +402,7 @@ fn expression(question: &Question) -> Option<&str> {
         Question::When(when) => return Some(&when.condition),
         Question::Calls(calls) => return calls.functions.as_deref(),
         Question::WhatIf(what_if) => return what_if.set.first().map(String::as_str),
+        Question::Way(_) => return None,
     };
     match watched {
         Watched::Expression { text, .. } => Some(text),
@@ -417,7 +429,7 @@ fn given_up() -> Failure {
 }
 
 /// A value is masked by what it is called, too.
-fn masked_value(mask: Mask, name: &str, value: String) -> String {
+pub(super) fn masked_value(mask: Mask, name: &str, value: String) -> String {
     let mut variable = Variable { name: name.to_owned(), value, ..Variable::default() };
     mask.variable(&mut variable);
     variable.value

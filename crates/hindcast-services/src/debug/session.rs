@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicI64, AtomicU64, Ordering},
         mpsc::Sender,
     },
@@ -23,6 +23,7 @@ use super::{
     OUTPUT_KEPT,
     backtrace::without_backtraces,
     bell::Bell,
+    compare::Comparing,
     failures,
     secrets::Mask,
     source::AllowedSources,
@@ -88,6 +89,8 @@ pub struct Session {
     pub(super) is_confined: bool,
     /// When somebody last asked for it, in milliseconds since 1970.
     pub(super) asked_for: AtomicI64,
+    /// The last comparison with another session.
+    pub(super) comparing: Mutex<Option<Comparing>>,
 }
 
 impl Session {

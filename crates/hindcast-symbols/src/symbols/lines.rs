@@ -35,6 +35,18 @@ impl Symbols {
         Some(row)
     }
 
+    /// The next line of a source file in the code from an address on.
+    pub fn line_ahead(&self, address: u64, file: &str) -> Option<u32> {
+        let module = self.loaded_at(address)?;
+        let debug = module.debug()?;
+        let address = module.to_file(address);
+        let table = debug.lines(debug.unit_at(address)?)?;
+        let rows = table.sequence_rows(address);
+        let ahead = rows[rows.partition_point(|row| row.address <= address)..].iter();
+        let mut lines = ahead.filter(|row| row.line != 0).map(|row| describe(table, *row, address..address));
+        lines.find(|row| row.file.as_deref() == Some(file)).map(|row| row.line)
+    }
+
     /// As [`Symbols::line_at`], for steps: code of no line counts to the line before it, as other
     /// debuggers have it.
     pub fn line_of_step(&self, address: u64) -> Option<LineRow> {

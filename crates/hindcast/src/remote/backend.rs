@@ -6,10 +6,10 @@ use hindcast_core::{
     debug::{
         Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DataSearch, DebugBackend, DebugError,
         Disassembly, ElementPage, ElementSearch, Ending, Evaluation, Finding, FrameRef, Instruction,
-        Interrupt, Layer, MemoryBlock, Module, Movement, Outcome, Place, Question, RawMemory, Recording,
-        Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile, Stack, Stop, Target, TellLoss,
-        Thread, ThreadId, TimeTravel, TimelinePage, TimelineQuery, TraceRequest, Trigger, Variable,
-        VariablePage, VariableQuery, When,
+        Interrupt, Layer, MemoryBlock, Module, Movement, Outcome, Place, PointerPage, PointerSearch,
+        Question, RawMemory, Recording, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile,
+        Stack, Stop, Target, TellLoss, Thread, ThreadId, TimeTravel, TimelinePage, TimelineQuery,
+        TraceRequest, Trigger, Variable, VariablePage, VariableQuery, When,
     },
     progress::Progress,
 };

@@ -40,6 +40,7 @@ macro_rules! seam {
                 }
                 data_search: DataSearch, "a search in its data" {
                     Find: fn find(search: (&ElementSearch)) -> ElementPage;
+                    Pointers: fn pointers(search: (&PointerSearch)) -> PointerPage;
                 }
                 time_travel: TimeTravel, "its past" {
                     Recording: fn recording() -> Recording;

@@ -19,9 +19,9 @@ use std::io::{self, Read, Write};
 
 use hindcast_core::debug::{
     AttachRequest, BreakpointChange, BreakpointId, CompletionKind, Confinement, CoreRequest, ElementSearch,
-    Ending, Evaluation, FrameRef, LaunchRequest, Layer, Movement, OutputStream, Place, Question, RegisterSet,
-    RuntimeAddr, Target, ThreadId, TimelineQuery, TraceFileRequest, TraceRequest, Trigger, VariableQuery,
-    as_base64,
+    Ending, Evaluation, FrameRef, LaunchRequest, Layer, Movement, OutputStream, Place, PointerSearch,
+    Question, RegisterSet, RuntimeAddr, Target, ThreadId, TimelineQuery, TraceFileRequest, TraceRequest,
+    Trigger, VariableQuery, as_base64,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

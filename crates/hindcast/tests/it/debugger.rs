@@ -123,6 +123,7 @@ fn least_arguments(tool: &str, program: &str) -> Value {
         "debugger/goto" => json!({ "moment": "present" }),
         "debugger/last_write" | "debugger/history" => json!({ "expression": "total" }),
         "debugger/what_if" => json!({ "set": ["total = 1"] }),
+        "debugger/compare" => json!({ "other": "another" }),
         "debugger/when" => json!({ "condition": "total > 1" }),
         "debugger/run_to" => json!({ "function": "factorial" }),
         "debugger/evaluate" => json!({ "expression": "total" }),

@@ -7,6 +7,8 @@ mod audit_trail;
 mod bad_input;
 mod command_line;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod compare;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod confinement;
 mod crash;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

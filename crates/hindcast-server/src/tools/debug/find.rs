@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use async_trait::async_trait;
-use hindcast_core::debug::{ElementPage, ElementSearch, ValueLimits, Variable};
+use hindcast_core::debug::{
+    ElementPage, ElementSearch, FoundPointer, PointerKind, PointerPage, PointerSearch, ValueLimits, Variable,
+};
 use hindcast_services::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Desk, looks, thread};
+use super::{Desk, invalid, looks, thread};
 use crate::registry::{Answer, Call, Declaration, Tool};
 
 pub(super) struct Find(pub(super) Desk);
@@ -17,7 +19,11 @@ pub(super) struct Find(pub(super) Desk);
 #[serde(deny_unknown_fields)]
 pub(super) struct FindInput {
     /// Container, or `builds[*].job[*]`, `list(head, next)`, `tree(root, left, right)`
-    r#in: String,
+    #[serde(default)]
+    r#in: Option<String>,
+    /// Instead: who points to this object, pointer's target or address
+    #[serde(default)]
+    points_to: Option<String>,
     /// Condition on its members, `it`, `key`
     #[serde(default)]
     r#where: Option<String>,
@@ -45,36 +51,55 @@ fn ten() -> u32 {
     10
 }
 
-/// Elements that were found.
+/// What was found.
 #[derive(Serialize, JsonSchema)]
-#[serde(transparent)]
-pub(super) struct Elements(ElementPage);
+pub(super) struct Found {
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    elements: Option<ElementPage>,
+    /// Who points to it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    points_to: Option<PointerPage>,
+}
 
 #[async_trait]
 impl Tool for Find {
     type Input = FindInput;
-    type Output = Elements;
+    type Output = Found;
 
-    const DECLARATION: Declaration =
-        looks("debugger/find", "Find elements of containers, linked lists or trees");
+    const DECLARATION: Declaration = looks(
+        "debugger/find",
+        "Find elements of containers, linked lists or trees, or who points to an object",
+    );
 
-    async fn call(&self, call: &Call, input: FindInput) -> Result<Answer<Elements>, Failure> {
+    async fn call(&self, call: &Call, input: FindInput) -> Result<Answer<Found>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let frame = session.frame(thread(input.thread_id), input.frame)?;
+        let limit = input.limit.clamp(1, 200);
+        let elements = match (input.r#in, input.points_to) {
+            (Some(elements), None) => elements,
+            (None, Some(target)) => {
+                let search = PointerSearch { target, frame, offset: input.offset, limit };
+                let page = session.pointers(search.clone()).await?;
+                let text = told_pointers(&page, &search);
+                return Ok(Answer { text, content: Found { elements: None, points_to: Some(page) } });
+            }
+            _ => return Err(invalid("not one thing is to be found").hint("give either `in` or `points_to`")),
+        };
         let search = ElementSearch {
-            elements: input.r#in,
+            elements,
             condition: input.r#where,
             show: input.show,
             order: input.sort_by,
             duplicates_of: input.duplicates_of,
             frame,
             offset: input.offset,
-            limit: input.limit.clamp(1, 200),
+            limit,
             limits: ValueLimits { depth: 0, ..ValueLimits::default() },
         };
         let (offset, elements) = (search.offset, search.elements.clone());
         let page = session.find(search).await?;
-        Ok(Answer { text: told(&page, offset, &elements), content: Elements(page) })
+        let text = told(&page, offset, &elements);
+        Ok(Answer { text, content: Found { elements: Some(page), points_to: None } })
     }
 }
 
@@ -99,6 +124,45 @@ fn told(page: &ElementPage, offset: u64, elements: &str) -> String {
         let _ = write!(text, "\nnot all were looked at: {broken}");
     }
     text
+}
+
+fn told_pointers(page: &PointerPage, search: &PointerSearch) -> String {
+    let what = if page.is_block { "a heap block of " } else { "" };
+    let mut text = format!("{} pointers to {what}{} bytes at {}", page.found, page.size, page.address);
+    let _ = write!(text, " (`{}`), in {} kB", search.target, page.searched >> 10);
+    for pointer in &page.pointers {
+        let _ = write!(text, "\n{}", place(pointer));
+        let inside = pointer.to.0 - page.address.0;
+        if inside > 0 {
+            let _ = write!(text, " → +{inside:#x}");
+        }
+    }
+    let shown = search.offset + page.pointers.len() as u64;
+    if shown < page.found {
+        let _ = write!(text, "\n… {} more: `offset` {shown}", page.found - shown);
+    }
+    if let Some(block) = page.pointers.iter().find_map(|pointer| pointer.block) {
+        let _ = write!(text, "\nwho allocated a block: `debugger/history` with address \"{block}\"");
+    }
+    text
+}
+
+fn place(pointer: &FoundPointer) -> String {
+    let thread = pointer.thread.map(|thread| format!(", thread {thread}")).unwrap_or_default();
+    let frame = pointer.frame.map(|frame| format!(" of frame {frame}")).unwrap_or_default();
+    let address = pointer.address.map(|address| address.to_string()).unwrap_or_default();
+    match (pointer.kind, &pointer.name) {
+        (PointerKind::Register, name) => format!("{}{thread}", name.as_deref().unwrap_or_default()),
+        (PointerKind::Stack, Some(name)) => format!("`{name}`{frame}{thread} ({address})"),
+        (PointerKind::Stack, None) => format!("{address} on the stack{thread}"),
+        (PointerKind::Global, Some(name)) => format!("`{name}` ({address})"),
+        (PointerKind::Global, None) => format!("{address} among globals"),
+        (PointerKind::Heap, _) => match (pointer.block, pointer.block_size) {
+            (Some(block), Some(size)) => format!("{address} in a heap block of {size} bytes at {block}"),
+            _ => format!("{address} in the heap"),
+        },
+        (PointerKind::Memory, _) => address,
+    }
 }
 
 fn value(value: &Variable) -> String {

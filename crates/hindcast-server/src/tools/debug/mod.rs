@@ -1,6 +1,7 @@
 //! Tools of the debugger, one file a group.
 
 mod breakpoints;
+mod compare;
 mod evaluate;
 mod find;
 mod history;
@@ -50,6 +51,7 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(past::When(desk()));
     registry.add_tool(past::TraceCalls(desk()));
     registry.add_tool(what_if::WhatIfTool(desk()));
+    registry.add_tool(compare::Compare(desk()));
     registry.add_tool(history::Timeline(desk()));
     registry.add_tool(history::ExportTrace(desk()));
     registry.add_tool(breakpoints::SetBreakpoint(desk()));

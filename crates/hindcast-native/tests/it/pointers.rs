@@ -1,0 +1,56 @@
+//! Who points to something.
+
+use hindcast_core::debug::{FoundPointer, FrameRef, PointerKind, PointerPage, PointerSearch};
+use hindcast_fixtures::Fixture;
+
+use crate::debuggee::Debuggee;
+
+fn search(debuggee: &mut Debuggee, target: &str) -> Result<PointerPage, String> {
+    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let search = PointerSearch { target: target.into(), frame, offset: 0, limit: 100 };
+    let data = debuggee.backend().data_search().expect("it has data");
+    data.pointers(&search).map_err(|error| error.to_string())
+}
+
+fn named(page: &PointerPage, kind: PointerKind) -> Vec<(Option<u32>, &str)> {
+    let of_kind = page.pointers.iter().filter(|pointer| pointer.kind == kind);
+    of_kind.filter_map(|pointer| Some((pointer.frame, pointer.name.as_deref()?))).collect()
+}
+
+#[test]
+fn all_places_that_point_to_an_object_are_told_by_name() {
+    let mut debuggee = Debuggee::record(&Fixture::c("pointers"), &[]);
+    debuggee.run_to("inspect");
+    let page = search(&mut debuggee, "mine").unwrap();
+    let stack = named(&page, PointerKind::Stack);
+    for expected in [(Some(0), "mine"), (Some(0), "local[1]"), (Some(1), "second")] {
+        assert!(stack.contains(&expected), "{expected:?} in {stack:?}");
+    }
+    assert_eq!(named(&page, PointerKind::Global), [(None, "table.slots[2]")]);
+    let heap: Vec<&FoundPointer> =
+        page.pointers.iter().filter(|pointer| pointer.kind == PointerKind::Heap).collect();
+    let places: Vec<_> = heap.iter().map(|pointer| pointer.address.unwrap().to_string()).collect();
+    let expected = ["&head->next", "&mine->next->friend"].map(|text| debuggee.value_of(text));
+    assert!(
+        expected.iter().zip(&places).all(|(value, place)| value.contains(place.as_str())),
+        "{expected:?} {places:?}"
+    );
+    assert_eq!(places.len(), 2);
+    let block = heap[0].block.unwrap().to_string();
+    assert!(debuggee.value_of("head").contains(&block), "{block}");
+    assert!(page.is_block && page.size == 24, "{page:?}");
+}
+
+#[test]
+fn an_object_is_named_by_itself_by_a_pointer_or_by_its_address() {
+    let mut debuggee = Debuggee::record(&Fixture::c("pointers"), &[]);
+    debuggee.run_to("inspect");
+    let page = search(&mut debuggee, "mine").unwrap();
+    assert_eq!(search(&mut debuggee, "*mine").unwrap().pointers, page.pointers);
+    assert_eq!(search(&mut debuggee, &page.address.to_string()).unwrap().pointers, page.pointers);
+    let table = search(&mut debuggee, "table").unwrap();
+    assert!(!table.is_block && table.size == 40, "{table:?}");
+    assert!(search(&mut debuggee, "local[0]").unwrap_err().contains("null"));
+    assert!(search(&mut debuggee, "table.count + 1").unwrap_err().contains("no address"));
+    assert!(search(&mut debuggee, "nothing").is_err());
+}
