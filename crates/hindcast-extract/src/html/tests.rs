@@ -112,7 +112,25 @@ fn chunks_tell_the_lines_of_the_source() {
     let page = "<html>\n<head><title>T</title></head>\n<body>\n<h1>One</h1>\n\n<p>First\nparagraph.</p>\n<h2>Two</h2>\n\
                 <pre>\na\nb\n</pre>\n</body>";
     let found: Vec<_> = chunks(page).into_iter().map(|(_, chunk)| chunk.lines).collect();
-    assert_eq!(found, [(4, 7), (8, 12)], "with the tags around them");
+    assert_eq!(found, [(4, 7), (8, 11)], "where their words are");
+}
+
+#[test]
+fn a_paragraph_of_several_lines_begins_on_its_first() {
+    let words = "many words of a long paragraph that fills its line, and then some more of them ".repeat(2);
+    let paragraph = |number: usize| {
+        format!("<p>Paragraph {number} begins here,\n{}\nand ends.</p>\n", [&*words; 6].join("\n"))
+    };
+    let page = format!("<body>\n{}</body>", (0..12).map(paragraph).collect::<String>());
+    let lines: Vec<&str> = page.lines().collect();
+    let found = chunks(&page);
+    assert!(found.len() > 3, "{}", found.len());
+    for (text, chunk) in found {
+        let (first, last) = (lines[chunk.lines.0 as usize - 1], lines[chunk.lines.1 as usize - 1]);
+        let begins = text.trim_start().split(',').next().unwrap_or_default();
+        assert!(first.contains(begins), "{:?}: {first} does not begin with {begins}", chunk.lines);
+        assert!(last.contains("and ends."), "{:?}: {last}", chunk.lines);
+    }
 }
 
 #[test]

@@ -205,8 +205,14 @@ struct Handle {
 
 impl Builder {
     fn add(&self, kind: Kind) -> NodeId {
+        // The parser tells the line that it has come to, which of a text is its last.
+        let ended = match &kind {
+            Kind::Text(text) => text.matches('\n').count() as u64,
+            _ => 0,
+        };
+        let line = self.line.get().saturating_sub(ended).max(1);
         let mut nodes = self.nodes.borrow_mut();
-        nodes.push(Node { kind, parent: None, children: Vec::new(), line: self.line.get(), depth: 0 });
+        nodes.push(Node { kind, parent: None, children: Vec::new(), line, depth: 0 });
         nodes.len() - 1
     }
 

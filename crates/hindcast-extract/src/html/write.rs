@@ -352,18 +352,24 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn text(&mut self, text: &str, line: u64) {
+    /// A text that begins on this line.
+    fn text(&mut self, text: &str, mut line: u64) {
         if self.pre > 0 && !self.in_table() {
-            self.note_line(line);
             self.has_words |= !text.trim().is_empty();
-            return self.raw(text);
-        }
-        for (number, word) in text.split(char::is_whitespace).enumerate() {
-            self.is_spaced |= number > 0;
-            if word.is_empty() {
-                continue;
+            for piece in text.split_inclusive('\n') {
+                self.note_line(line);
+                self.raw(piece);
+                line += u64::from(piece.ends_with('\n'));
             }
-            self.word(word, line);
+            return;
+        }
+        for piece in text.split_inclusive(char::is_whitespace) {
+            let word = piece.trim_end_matches(char::is_whitespace);
+            if !word.is_empty() {
+                self.word(word, line);
+            }
+            self.is_spaced |= word.len() < piece.len();
+            line += u64::from(piece.ends_with('\n'));
         }
     }
 
