@@ -67,11 +67,21 @@ pub(crate) fn pointed_to(scope: &FrameScope<'_>, text: &str) -> Result<Range<u64
     }
 }
 
-/// The places that hold a pointer into a range, or into the block of the heap that it is in.
+/// What an allocator gives beyond what was asked for, at most.
+const SLACK: u64 = 24;
+
+/// Whether a block was allocated for what is looked for, or for something around an address of which no more is known.
+fn is_for(block: &Range<u64>, target: &Range<u64>) -> bool {
+    let is_address = target.end - target.start == 1;
+    let is_whole = target.start == block.start && block.end.saturating_sub(target.end) <= SLACK;
+    target.end <= block.end && (is_address || is_whole)
+}
+
+/// The places that hold a pointer into a range, or into the block of the heap that it is all of.
 pub(crate) fn pointers(ground: &Ground<'_>, target: Range<u64>, search: &PointerSearch) -> PointerPage {
     let blocks = Blocks::of(ground.mappings, ground.read);
     let block = blocks.around(target.start);
-    let wanted = block.clone().filter(|block| target.end <= block.end).unwrap_or(target);
+    let wanted = block.clone().filter(|block| is_for(block, &target)).unwrap_or(target);
     let mut found = in_registers(ground, &wanted);
     let memory = Scan::of(ground, &wanted);
     let stacks: Vec<_> = ground.threads.iter().map(|thread| Stack::of(ground, thread)).collect();

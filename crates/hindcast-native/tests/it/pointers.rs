@@ -48,6 +48,10 @@ fn an_object_is_named_by_itself_by_a_pointer_or_by_its_address() {
     let page = search(&mut debuggee, "mine").unwrap();
     assert_eq!(search(&mut debuggee, "*mine").unwrap().pointers, page.pointers);
     assert_eq!(search(&mut debuggee, &page.address.to_string()).unwrap().pointers, page.pointers);
+    // An element of an array is not all of its block.
+    let element = search(&mut debuggee, "row[2]").unwrap();
+    assert_eq!((element.is_block, element.size), (false, 24));
+    assert_eq!(named(&element, PointerKind::Global), [(None, "picked")]);
     let table = search(&mut debuggee, "table").unwrap();
     assert!(!table.is_block && table.size == 40, "{table:?}");
     assert!(search(&mut debuggee, "local[0]").unwrap_err().contains("null"));
