@@ -177,7 +177,11 @@ impl<'a> Columns<'a> {
 }
 
 async fn end(lease: &Lease<'_>, key: &AuditKey, head: &str) -> Result<ChainEnd, StoreError> {
-    let found = lease.row(head, &[]).await?;
+    let mut found = lease.row(head, &[]).await?;
+    if found.is_none() && !lease.rows(ROWS, &[&i64::MIN, &1_i64]).await?.is_empty() {
+        // Another server may have begun the trail in between.
+        found = lease.row(head, &[]).await?;
+    }
     if found.is_none() && !lease.rows(ROWS, &[&i64::MIN, &1_i64]).await?.is_empty() {
         return Err(StoreError::Corrupt(
             "the audit trail has lost its sealed head · hint: finish `hindcast store migrate`, or restore the database from a backup".into(),
