@@ -181,11 +181,11 @@ async fn end(lease: &Lease<'_>, key: &AuditKey, head: &str) -> Result<ChainEnd, 
     if found.is_none() && !lease.rows(ROWS, &[&i64::MIN, &1_i64]).await?.is_empty() {
         // Another server may have begun the trail in between.
         found = lease.row(head, &[]).await?;
-    }
-    if found.is_none() && !lease.rows(ROWS, &[&i64::MIN, &1_i64]).await?.is_empty() {
-        return Err(StoreError::Corrupt(
-            "the audit trail has lost its sealed head · hint: finish `hindcast store migrate`, or restore the database from a backup".into(),
-        ));
+        if found.is_none() {
+            return Err(StoreError::Corrupt(
+                "the audit trail has lost its sealed head · hint: finish `hindcast store migrate`, or restore the database from a backup".into(),
+            ));
+        }
     }
     match found {
         None => Ok(ChainEnd::GENESIS),
