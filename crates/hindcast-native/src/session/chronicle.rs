@@ -331,9 +331,12 @@ impl Surveyor for Writing<'_> {
         let memory = CleanMemory { memory: &replica.memory, overlay: &replica.overlay };
         let mut bytes = vec![0; cell.size as usize];
         let bytes = memory.read(cell.address, &mut bytes).is_ok().then_some(bytes);
-        if sight == Sight::Access && bytes == self.kept.bytes {
+        // Where it is not known what was there before, only the instruction tells.
+        if sight == Sight::Access && (self.kept.bytes.is_none() || bytes == self.kept.bytes) {
+            let before = self.kept.bytes.clone();
+            self.kept.bytes.clone_from(&bytes);
             match accessed(&memory, self.scribe.symbols, &replica.registers()?, &written) {
-                Some(Accessed { writes: true, .. }) => {}
+                Some(Accessed { writes: true, .. }) => self.kept.bytes = before,
                 Some(Accessed { reads: true, .. }) => return Ok(self.read_by(author)),
                 _ => {
                     self.kept.unclear += 1;

@@ -195,7 +195,9 @@ pub(super) fn in_short(text: &mut String, variables: &mut [Variable], indent: us
     let longest = (ROOM / variables.len().max(1)).clamp(SHORTEST_VALUE, LONGEST_VALUE);
     let is_alone = variables.len() == 1;
     for variable in &mut *variables {
-        let is_told = variable.children.iter().all(|child| tells(&variable.value, child));
+        // A line that was cut may have the text of a member by chance.
+        let is_told = !variable.value.contains('…')
+            && variable.children.iter().all(|child| tells(&variable.value, child));
         if is_told || !is_alone && variable.value.len() >= TELLING {
             variable.children.clear();
         }
@@ -282,5 +284,31 @@ fn cut(value: &str, longest: usize) -> String {
     match value.char_indices().nth(longest) {
         None => value.to_owned(),
         Some((end, _)) => value[..end].to_owned() + "…",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(name: &str, value: &str) -> Variable {
+        Variable { name: name.into(), type_name: "int".into(), value: value.into(), ..Variable::default() }
+    }
+
+    #[test]
+    fn members_follow_where_the_line_does_not_tell_them() {
+        let shown = |value: &str| {
+            let children = vec![number("a", "1"), number("b", "1")];
+            let mut variables = [Variable { child_count: Some(2), children, ..number("pair", value) }];
+            let mut text = String::new();
+            assert_eq!(in_short(&mut text, &mut variables, 0), 1);
+            (text, variables[0].children.len())
+        };
+        assert_eq!(shown("{a = 1, b = 1}"), ("\npair: int = {a = 1, b = 1}".into(), 0));
+        // The second member is not told by what the first one has in common with it.
+        let (text, children) = shown("{a = 1, …}");
+        assert!(text.contains("\n  b: int = 1") && children == 2, "{text}");
+        let (text, children) = shown("Pair@7");
+        assert!(text.contains("\n  a: int = 1") && children == 2, "{text}");
     }
 }

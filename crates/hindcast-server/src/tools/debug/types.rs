@@ -11,12 +11,33 @@ const DEFAULTS: [&str; 7] = [
     "alloc::alloc::Global",
 ];
 
-/// Modules of Rust's library, whose types are known by their last names.
-const LIBRARY: [&str; 4] = ["alloc::", "core::", "std::", "hashbrown::"];
+/// Modules of Rust's library, whose types are known by their last names. Only these: a C++ program may have a `core` of its own.
+const LIBRARY: [&str; 20] = [
+    "alloc::alloc::",
+    "alloc::borrow::",
+    "alloc::boxed::",
+    "alloc::collections::",
+    "alloc::rc::",
+    "alloc::string::",
+    "alloc::sync::",
+    "alloc::vec::",
+    "core::cell::",
+    "core::num::",
+    "core::option::",
+    "core::pin::",
+    "core::result::",
+    "core::sync::atomic::",
+    "core::time::",
+    "hashbrown::",
+    "std::collections::",
+    "std::hash::random::",
+    "std::path::",
+    "std::sync::",
+];
 
 /// `std::map<std::string, std::vector<int>>` instead of what the compiler calls it.
 pub(super) fn short_type(name: &str) -> String {
-    let is_rust = name.contains("alloc::") || name.contains("core::") || name.starts_with(['&', '(']);
+    let is_rust = LIBRARY.iter().any(|module| name.contains(module));
     let is_cpp = name.contains("std::") && !is_rust;
     if !is_rust && !is_cpp {
         return name.to_owned();
@@ -126,6 +147,7 @@ mod tests {
             ("&[alloc::string::String]", "&[String]"),
             ("(alloc::string::String, u32)", "(String, u32)"),
             ("app::Thing<app::alloc::Own>", "app::Thing<app::alloc::Own>"),
+            ("core::Engine<std::vector<int, std::allocator<int> > >", "core::Engine<std::vector<int>>"),
         ] {
             assert_eq!(short_type(whole), short);
         }
