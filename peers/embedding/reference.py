@@ -1,7 +1,7 @@
 """Small random encoders of each architecture, and what they make of texts: the reference of the product's own loader.
 
 usage: reference.py FOLDER ARCHITECTURE HEAD < texts, one JSON string a line, or [question, passage] for a head
-  ARCHITECTURE is bert, xlm-roberta or modernbert; HEAD is none or reranker
+  ARCHITECTURE is bert, bert-unigram (as multilingual-e5 is), roberta, xlm-roberta or modernbert; HEAD is none or reranker
 Makes the folder with the files that a model on the hub has, and prints one JSON object: the vectors or judgements.
 
 The forward passes follow Hugging Face's transformers (modeling_bert.py, modeling_xlm_roberta.py, modeling_modernbert.py) line
@@ -36,7 +36,7 @@ def tokenizer_of(kind):
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special)
         first, last, between = "[CLS]", "[SEP]", "[SEP]"
-    elif kind == "xlm-roberta":
+    elif kind in ("xlm-roberta", "bert-unigram"):
         tokenizer = Tokenizer(models.Unigram())
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(" {2,}", " ")])
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
@@ -50,10 +50,13 @@ def tokenizer_of(kind):
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+        first, last, between = "[CLS]", "[SEP]", "[SEP]"
+        if kind == "roberta":
+            special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+            first, last, between = "<s>", "</s>", "</s> </s>"
         trainer = trainers.BpeTrainer(
             vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
         )
-        first, last, between = "[CLS]", "[SEP]", "[SEP]"
     tokenizer.train_from_iterator(CORPUS, trainer)
     second = 1 if kind == "bert" else 0
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -189,8 +192,11 @@ class Network:
 
 def main():
     folder, kind, head = sys.argv[1:4]
-    os.makedirs(f"{folder}/1_Pooling", exist_ok=True)
     tokenizer = tokenizer_of(kind)
+    kind = "bert" if kind == "bert-unigram" else kind
+    # Where the pooling is described is only told by modules.json.
+    pooling_folder = "1_Pooling" if kind == "bert" else "2_How"
+    os.makedirs(f"{folder}/{pooling_folder}", exist_ok=True)
     random = np.random.default_rng(20250607)
     vocabulary = tokenizer.get_vocab_size()
     judges = head == "reranker"
@@ -209,7 +215,7 @@ def main():
             linear("classifier", WIDTH, 1)
             weights["classifier.bias"] = random.normal(0, 0.1, 1)
     else:
-        roberta = kind == "xlm-roberta"
+        roberta = kind in ("roberta", "xlm-roberta")
         config = {
             "model_type": kind, "hidden_size": WIDTH, "intermediate_size": WIDE, "num_hidden_layers": LAYERS,
             "num_attention_heads": HEADS, "max_position_embeddings": PLACES, "layer_norm_eps": 1e-5 if roberta else 1e-12,
@@ -229,13 +235,16 @@ def main():
     save_file(weights, f"{folder}/model.safetensors")
     tokenizer.save(f"{folder}/tokenizer.json")
     json.dump(config, open(f"{folder}/config.json", "w"))
-    first = kind == "xlm-roberta"
+    first = kind in ("roberta", "xlm-roberta")
     pooling = {"pooling_mode_cls_token": first, "pooling_mode_mean_tokens": not first}
-    json.dump(pooling, open(f"{folder}/1_Pooling/config.json", "w"))
+    json.dump(pooling, open(f"{folder}/{pooling_folder}/config.json", "w"))
+    modules = [("", "Transformer"), (pooling_folder, "Pooling"), ("3_Normalize", "Normalize")]
+    modules = [{"path": path, "type": f"sentence_transformers.models.{name}"} for path, name in modules]
+    json.dump(modules, open(f"{folder}/modules.json", "w"))
     json.dump({"prompts": {"query": "query: ", "passage": "passage: "}}, open(f"{folder}/config_sentence_transformers.json", "w"))
 
     network = Network(weights, config.get("norm_eps", config.get("layer_norm_eps")))
-    first_place = 2 if kind == "xlm-roberta" else 0
+    first_place = 2 if kind in ("roberta", "xlm-roberta") else 0
     window = PLACES - first_place
     tokenizer.no_padding()
     tokenizer.enable_truncation(window)
@@ -254,7 +263,7 @@ def main():
         elif kind == "modernbert":
             inner = network.norm("head.norm", gelu(network.linear("head.dense", x.mean(0))))
             results.append(network.linear("classifier", inner).item())
-        elif kind == "xlm-roberta":
+        elif kind in ("roberta", "xlm-roberta"):
             results.append(network.linear("classifier.out_proj", np.tanh(network.linear("classifier.dense", x[0]))).item())
         else:
             results.append(network.linear("classifier", np.tanh(network.linear(f"{prefix}pooler.dense", x[0]))).item())

@@ -1,6 +1,6 @@
 """Ollama's protocol in front of a real llama.cpp server with a tiny model of random weights.
 
-Prints its address, then serves until its standard input ends. The model is made anew each time: two layers of nothing, which
+Prints its address and that of llama.cpp's own server, which speaks OpenAI's protocol, then serves until its standard input ends. The model is made anew each time: two layers of nothing, which
 speak nonsense, but through the same code as any other model.
 """
 
@@ -148,7 +148,8 @@ def main():
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.model, server.llama = path, llama.listening_address
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
+        print(f"http://127.0.0.1:{server.server_address[1]}")
+        print(f"{llama.listening_address}/v1", flush=True)
         sys.stdin.read()
     # The server has threads of its own that nobody waits for.
     os._exit(0)

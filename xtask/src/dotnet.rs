@@ -125,7 +125,10 @@ const COMPILER_SETTINGS: &str = r#"{
 }
 "#;
 
-fn put_in_place(made: &Path, folder: &Path) -> Result<()> {
+/// Moves a folder to where it belongs, in place of what was there.
+pub(crate) fn put_in_place(made: &Path, folder: &Path) -> Result<()> {
+    let parent = folder.parent().context("a folder is in another")?;
+    std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
     if folder.exists() {
         std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }

@@ -50,7 +50,7 @@ enum Task {
     Licences,
     /// Lint the whole workspace, warnings are errors
     Clippy,
-    /// Prepare the official SDKs, the conformance suite, Node and .NET under `target/peers`
+    /// Prepare the official SDKs, the conformance suite, Node, newer Pythons and .NET under `target/peers`
     Peers,
     /// Build and run all tests; what follows `--` goes to the test runner
     Test {

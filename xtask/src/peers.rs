@@ -1,8 +1,10 @@
-//! Official SDKs, the conformance suite, a Node that can run it, debug adapters and .NET, under `target/peers`; PostgreSQL, from
-//! Debian; Qdrant, where an archive of it lies beside the repository.
+//! Official SDKs, the conformance suite, a Node that can run it, debug adapters, other versions of CPython and .NET, under
+//! `target/peers`; PostgreSQL, from Debian; Qdrant, where an archive of it lies beside the repository.
 //!
 //! `peers/requirements.txt` and `peers/package.json` pin what is installed. Each half is left alone while a stamp inside it
 //! still equals its manifest, so this costs nothing after the first time.
+
+mod pythons;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +25,9 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<()> {
     prepare_documents(workspace)?;
     prepare_deploy(workspace)?;
     prepare_packages(&workspace.root.join("peers/package.json"), &node_folder(workspace))?;
+    prepare_packages(&workspace.root.join("peers/page/package.json"), &workspace.peers().join("page"))?;
     adapters::prepare(workspace)?;
+    pythons::prepare(workspace)?;
     dotnet::prepare(workspace)
 }
 

@@ -27,7 +27,7 @@ use nix::{
         signal::{Signal, kill},
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
-    unistd::{Pid, close},
+    unistd::{Pid, close, dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
 /// Between two looks at what is left. Waiting for the end of one would not do: it may wait for a device and never end, while others
@@ -207,6 +207,11 @@ pub fn keep(
         }
     };
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default());
+    // Whoever reads from the program learns when it closes its streams.
+    let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&nothing)?;
+    dup2_stdout(&nothing)?;
+    dup2_stderr(&nothing)?;
     writeln!(news, "pid {pid}")?;
     std::thread::Builder::new().name("life".into()).spawn({
         let folder = folder.clone();

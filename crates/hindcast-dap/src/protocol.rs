@@ -156,9 +156,9 @@ pub(crate) struct StackFrame {
     pub(crate) id: i64,
     pub(crate) name: String,
     pub(crate) source: Option<Source>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_none")]
     pub(crate) line: u32,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_none")]
     pub(crate) column: u32,
     pub(crate) presentation_hint: Option<String>,
 }
@@ -246,6 +246,12 @@ pub(crate) struct DapModule {
     pub(crate) symbol_status: Option<String>,
 }
 
+/// A line, or 0 where there is none: code that the machine has made is at -1 for some.
+fn or_none<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let number: Option<i64> = Option::deserialize(from)?;
+    Ok(number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default())
+}
+
 /// Adapters write `null` where they could have left a field out.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
@@ -254,6 +260,12 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_without_a_line_is_one() {
+        let frame: StackFrame = serde_json::from_str(r#"{"id":1,"name":"f","line":-1,"column":0}"#).unwrap();
+        assert_eq!((frame.id, frame.line), (1, 0));
+    }
 
     #[test]
     fn what_adapters_leave_out_is_made_up_for() {

@@ -4,7 +4,7 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
     os::{linux::net::TcpStreamExt, unix::net::UnixStream},
-    sync::mpsc::SyncSender,
+    sync::mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
 use serde_json::Value;
@@ -33,9 +33,12 @@ pub(crate) enum Incoming {
     Bell,
 }
 
-/// The writing end.
+/// So many messages wait at most for an adapter to read them.
+const WAITING: usize = 1024;
+
+/// The writing end. A thread of its own writes: an adapter that does not read must not keep anybody.
 pub(crate) struct Writer {
-    to: Box<dyn Write + Send>,
+    to: SyncSender<Vec<u8>>,
     /// Ends the thread that reads.
     hang_up: Option<Box<dyn Fn() + Send>>,
     next: i64,
@@ -52,8 +55,10 @@ impl Writer {
         // In one piece: each write wakes the other side.
         let mut bytes = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
         bytes.extend(body);
-        self.to.write_all(&bytes)?;
-        self.to.flush()?;
+        self.to.try_send(bytes).map_err(|error| match error {
+            TrySendError::Full(_) => io::ErrorKind::WouldBlock,
+            TrySendError::Disconnected(_) => io::ErrorKind::BrokenPipe,
+        })?;
         Ok(seq)
     }
 }
@@ -70,15 +75,24 @@ impl Drop for Writer {
 pub(crate) fn connect(
     id: ConnectionId,
     from: impl Read + Send + 'static,
-    to: impl Write + Send + 'static,
+    mut to: impl Write + Send + 'static,
     incoming: SyncSender<Incoming>,
 ) -> io::Result<Writer> {
+    let (sender, messages) = sync_channel::<Vec<u8>>(WAITING);
+    std::thread::Builder::new().name("to adapter".into()).spawn(move || {
+        for message in messages {
+            // The one who reads notices that it is gone.
+            if to.write_all(&message).and_then(|()| to.flush()).is_err() {
+                break;
+            }
+        }
+    })?;
     std::thread::Builder::new().name("adapter".into()).spawn(move || {
         let why = read_all(id, BufReader::new(from), &incoming).err().map(|error| error.to_string());
         // Nobody listens any more where this fails.
         let _ = incoming.send(Incoming::Closed(id, why));
     })?;
-    Ok(Writer { to: Box::new(to), hang_up: None, next: 1 })
+    Ok(Writer { to: sender, hang_up: None, next: 1 })
 }
 
 /// The same over a socket.

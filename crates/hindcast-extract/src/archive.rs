@@ -104,7 +104,8 @@ pub(crate) fn walk(
 
 pub(crate) fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
     let attribute = start.try_get_attribute(name).ok().flatten()?;
-    Some(attribute.value.into_owned())
+    let value = quick_xml::escape::unescape(&attribute.value).ok().map(|value| value.into_owned());
+    Some(value.unwrap_or_else(|| attribute.value.into_owned()))
 }
 
 /// The text of the first element of this name.

@@ -1,5 +1,7 @@
 //! Which formats there are, and how a file is known to have one.
 
+use std::path::Path;
+
 /// A programming language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -69,7 +71,9 @@ pub enum Format {
     Epub,
     Pptx,
     Xlsx,
-    OpenDocument,
+    Odt,
+    Odp,
+    Ods,
     Man,
     Mail,
     Mbox,
@@ -102,15 +106,9 @@ const FORMATS: &[(Format, &[&str], &[&str])] = &[
     (Format::Epub, &["epub"], &["application/epub+zip"]),
     (Format::Pptx, &["pptx"], &["application/vnd.openxmlformats-officedocument.presentationml.presentation"]),
     (Format::Xlsx, &["xlsx"], &["application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"]),
-    (
-        Format::OpenDocument,
-        &["odt", "odp", "ods"],
-        &[
-            "application/vnd.oasis.opendocument.text",
-            "application/vnd.oasis.opendocument.presentation",
-            "application/vnd.oasis.opendocument.spreadsheet",
-        ],
-    ),
+    (Format::Odt, &["odt"], &["application/vnd.oasis.opendocument.text"]),
+    (Format::Odp, &["odp"], &["application/vnd.oasis.opendocument.presentation"]),
+    (Format::Ods, &["ods"], &["application/vnd.oasis.opendocument.spreadsheet"]),
     (Format::Man, &["man", "mdoc", "1", "2", "3", "4", "5", "6", "7", "8", "9"], &["text/troff"]),
     (Format::Mail, &["eml"], &["message/rfc822"]),
     (Format::Mbox, &["mbox"], &["application/mbox"]),
@@ -214,6 +212,15 @@ const NAMES: &[(Format, &[&str])] = &[
 ];
 
 impl Format {
+    /// By a file's name and the folder it is in: `man3/fields.3perl` is a page of the manual.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let folder = path.parent().and_then(Path::file_name).and_then(|folder| folder.to_str());
+        let is_manual = folder.and_then(|folder| folder.strip_prefix("man")).is_some_and(is_section);
+        let end = name.strip_suffix(".gz").unwrap_or(name).rsplit_once('.').map(|(_, end)| end);
+        if is_manual && end.is_some_and(is_section) { Some(Self::Man) } else { Self::of_name(name) }
+    }
+
     /// By a file's whole name; one that gzip packed is what it unpacks to.
     pub fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
@@ -242,7 +249,9 @@ impl Format {
                 | Self::Docx
                 | Self::Pptx
                 | Self::Xlsx
-                | Self::OpenDocument
+                | Self::Odt
+                | Self::Odp
+                | Self::Ods
                 | Self::Epub
                 | Self::Notebook
                 | Self::Man
@@ -262,6 +271,8 @@ impl Format {
     pub fn of_content(self, bytes: &[u8]) -> Self {
         match self {
             Self::Json if crate::rustdoc::is_rustdoc(bytes) => Self::Rustdoc,
+            // `install` and `configure.txt` may be programs.
+            Self::Text => of_first_line(bytes).map_or(self, Self::Code),
             named => named,
         }
     }
@@ -329,7 +340,32 @@ impl Format {
     }
 }
 
+/// A section of the manual, such as `3` or `3perl`.
+fn is_section(name: &str) -> bool {
+    let rest = name.strip_prefix(|char: char| char.is_ascii_digit());
+    rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_alphabetic()))
+}
+
 type Row = (Format, &'static [&'static str], &'static [&'static str]);
+
+/// The language of a program that names its interpreter, as in `#!/usr/bin/env python3`.
+fn of_first_line(bytes: &[u8]) -> Option<Language> {
+    let line = bytes.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(&line[..line.len().min(200)]).ok()?;
+    let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+    let name = words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='))?;
+    Some(match name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.') {
+        "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "fish" => Language::Shell,
+        "python" | "pypy" => Language::Python,
+        "perl" => Language::Perl,
+        "ruby" => Language::Ruby,
+        "node" | "nodejs" => Language::JavaScript,
+        "php" => Language::Php,
+        "lua" => Language::Lua,
+        "Rscript" => Language::R,
+        _ => return None,
+    })
+}
 
 fn find(fits: impl Fn(&Row) -> bool) -> Option<Format> {
     FORMATS.iter().find(|row| fits(row)).map(|(format, ..)| *format)
@@ -358,6 +394,54 @@ mod tests {
             ("picture.tar.gz", None),
         ] {
             assert_eq!(Format::of_name(name), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn pages_of_all_sections_of_the_manual_are_known_by_their_folder() {
+        for (path, format) in [
+            ("/usr/share/man/man3/Carp.3perl.gz", Some(Format::Man)),
+            ("/usr/share/man/man3/size_t.3type", Some(Format::Man)),
+            ("man3/License.3pm", Some(Format::Man)),
+            ("man3p/printf.3p.gz", Some(Format::Man)),
+            ("man1/ls.1", Some(Format::Man)),
+            ("notes/size_t.3type", None),
+            ("manual/size_t.3type", None),
+            ("man3/picture.png", None),
+            ("man3/README", Some(Format::Text)),
+        ] {
+            assert_eq!(Format::of_path(Path::new(path)), format, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_names_its_interpreter_is_a_program() {
+        for (line, language) in [
+            ("#!/bin/sh\necho", Some(Language::Shell)),
+            ("#! /usr/bin/env -S LANG=C python3.11 -u\n", Some(Language::Python)),
+            ("#!/usr/bin/perl -w\r\n", Some(Language::Perl)),
+            ("#!/usr/bin/env node\n", Some(Language::JavaScript)),
+            ("#!/usr/bin/ruby", Some(Language::Ruby)),
+            ("#!/opt/strange\n", None),
+            ("#!\n", None),
+            ("words #!/bin/sh", None),
+        ] {
+            let expected = language.map_or(Format::Text, Format::Code);
+            assert_eq!(Format::Text.of_content(line.as_bytes()), expected, "{line}");
+        }
+        assert_eq!(Format::Markdown.of_content(b"#!/bin/sh"), Format::Markdown);
+    }
+
+    #[test]
+    fn each_kind_of_open_document_has_its_own_mime_type() {
+        for (name, mime_type) in [
+            ("a.odt", "application/vnd.oasis.opendocument.text"),
+            ("a.odp", "application/vnd.oasis.opendocument.presentation"),
+            ("a.ods", "application/vnd.oasis.opendocument.spreadsheet"),
+        ] {
+            let format = Format::of_name(name).unwrap();
+            assert_eq!((format.mime_type(), Format::of_mime_type(mime_type)), (mime_type, Some(format)));
+            assert_eq!(format.served_mime_type(), "text/markdown");
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod archive;
 mod chunk;
+mod dated;
 mod docstrings;
 mod docx;
 mod encoding;
@@ -21,6 +22,7 @@ mod man;
 mod markup;
 mod notebook;
 mod office;
+mod opendocument;
 mod outline;
 mod pdf;
 mod plain;
@@ -29,8 +31,11 @@ mod summary;
 mod syntax;
 mod table;
 mod written_in;
+mod xlsx;
 
 use std::ops::Range;
+
+use jiff::Timestamp;
 
 pub use chunk::{Chunk, chunk, chunk_within};
 pub use format::{Format, Language};
@@ -39,7 +44,7 @@ pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
 /// are read again when they are added.
-pub const READER: u32 = 3;
+pub const READER: u32 = 5;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,9 +96,12 @@ pub struct Extracted {
     pub description: Option<String>,
     /// What it says it is about, in words.
     pub tags: Vec<String>,
+    /// When it was last changed or sent, as it says itself.
+    pub dated: Option<Timestamp>,
     /// Where in the text each page stands, where there are pages.
     pub pages: Vec<Range<usize>>,
-    /// From which byte of the text on which line of the original is shown, ascending; empty where the text is the original.
+    /// From which byte of the text on which line of the original is shown, ascending; empty where the text is the original. The lines
+    /// of a spreadsheet are its rows.
     pub lines: Vec<(usize, u64)>,
     /// The blocks of the text, where the reader knows them better than its format tells; empty where it does not.
     pub blocks: Vec<Block>,
@@ -127,7 +135,7 @@ pub enum Role {
     },
     /// Something that is said.
     Body,
-    /// A table of contents: served, but not searched.
+    /// A table of contents, or a notice of what is missing: served, but not searched.
     Links,
 }
 
@@ -160,6 +168,7 @@ pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> 
     extracted.title = extracted.title.or(summary.title);
     extracted.description = extracted.description.or(summary.description);
     extracted.tags = summary.tags;
+    extracted.dated = extracted.dated.or(summary.dated);
     Ok(extracted)
 }
 
@@ -169,8 +178,8 @@ fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
         Format::Pdf => pdf::extract(bytes),
         Format::Docx => docx::extract(bytes),
         Format::Pptx => office::pptx(bytes),
-        Format::Xlsx => office::xlsx(bytes),
-        Format::OpenDocument => office::open_document(bytes),
+        Format::Xlsx => xlsx::extract(bytes),
+        Format::Odt | Format::Odp | Format::Ods => opendocument::extract(bytes),
         Format::Epub => epub::extract(bytes),
         Format::Html => html::extract(&text()?),
         Format::Notebook => notebook::extract(&text()?),

@@ -30,6 +30,11 @@ impl Outline {
         self.push(text, Role::Body);
     }
 
+    /// Adds what a reader must know about the text, which is served but not searched.
+    pub(crate) fn notice(&mut self, text: &str) {
+        self.push(text, Role::Links);
+    }
+
     /// Adds something whose lines stand in the original from this one on.
     pub(crate) fn body_from(&mut self, text: &str, first: u64) {
         self.on_line(first);
@@ -37,6 +42,17 @@ impl Outline {
         let Some(start) = self.blocks.last().map(|block| block.range.start) else { return };
         let ends: Vec<usize> = self.text[start..].match_indices('\n').map(|(at, _)| start + at + 1).collect();
         self.lines.extend(ends.into_iter().zip(first + 1..));
+    }
+
+    /// Adds something that is said, with the lines of the original from these bytes of it on.
+    pub(crate) fn body_on(&mut self, text: &str, lines: &[(usize, u64)]) {
+        self.line = None;
+        let before = self.blocks.len();
+        self.body(text);
+        let Some(block) = self.blocks.get(before) else { return };
+        let left_out = text.len() - text.trim_start_matches(['\n', '\r']).len();
+        let placed = lines.iter().map(|(at, line)| (block.range.start + at.saturating_sub(left_out), *line));
+        self.lines.extend(placed.filter(|(at, _)| *at < block.range.end));
     }
 
     /// Says on which line of the original the next block stands.

@@ -1,8 +1,8 @@
 //! The text of a PDF, page by page, with the headings that its bookmarks name.
 
-use std::{collections::HashMap, ops::Range};
+use std::{collections::HashMap, ops::Range, panic::AssertUnwindSafe};
 
-use pdf_extract::{Document, PlainTextOutput, output_doc_page};
+use pdf_extract::{Document, Object, ObjectId, PlainTextOutput, output_doc_page};
 
 use crate::{Block, ExtractError, Extracted, Role};
 
@@ -17,18 +17,34 @@ pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
         .map_err(|error| broken(error.to_string()))?;
     let mut text = String::new();
     let mut places = Vec::with_capacity(pages.len());
-    for page in &pages {
+    let has_text = pages.iter().any(|page| !page.text.trim().is_empty());
+    if !has_text && pages.iter().any(|page| page.has_failed) {
+        return Err(broken("none of its pages can be read".into()));
+    }
+    if !has_text && has_images(bytes) {
+        return Err(ExtractError::Scanned(pages.len()));
+    }
+    let mut notices = Vec::new();
+    for (number, page) in (1..).zip(&pages) {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
         let start = text.len();
-        push_tidied(&mut text, page);
+        push_tidied(&mut text, &page.text);
+        if let Some(notice) = page.notice(number).filter(|_| has_text) {
+            if text.len() > start {
+                text.push_str("\n\n");
+            }
+            notices.push(text.len()..text.len() + notice.len());
+            text.push_str(&notice);
+        }
         places.push(start..text.len());
     }
-    if text.trim().is_empty() && has_images(bytes) {
-        return Err(ExtractError::Scanned(pages.len()));
+    let mut blocks = blocks(&text, &places, &bookmarks);
+    // What a page does not say is told to whoever reads it, and not searched.
+    for block in blocks.iter_mut().filter(|block| notices.contains(&block.range)) {
+        block.role = Role::Links;
     }
-    let blocks = blocks(&text, &places, &bookmarks);
     Ok(Extracted { text: Some(text), pages: places, blocks, ..Extracted::default() })
 }
 
@@ -39,21 +55,43 @@ struct Bookmark {
     page: usize,
 }
 
-fn read(bytes: &[u8]) -> Result<(Vec<String>, Vec<Bookmark>), pdf_extract::OutputError> {
+/// What was read of a page.
+struct Page {
+    text: String,
+    has_image: bool,
+    has_failed: bool,
+}
+
+impl Page {
+    /// What a reader must know who does not see it.
+    fn notice(&self, number: usize) -> Option<String> {
+        match (self.has_failed, self.text.trim().is_empty()) {
+            (true, true) => Some(format!("[page {number} cannot be read]")),
+            (true, false) => Some(format!("[the rest of page {number} cannot be read]")),
+            (false, true) if self.has_image => Some(format!("[page {number} is an image without text]")),
+            (false, _) => None,
+        }
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<(Vec<Page>, Vec<Bookmark>), pdf_extract::OutputError> {
     let mut document = Document::load_mem(bytes)?;
     if document.is_encrypted() {
         // Many are encrypted with no password, only to forbid changes.
         document.decrypt("")?;
     }
     let (mut pages, mut failed) = (Vec::new(), None);
-    for number in document.get_pages().into_keys() {
+    for (number, id) in document.get_pages() {
         let mut text = String::new();
-        let mut output = PlainTextOutput::new(&mut text);
         // A page that cannot be read does not cost the others.
-        failed = output_doc_page(&document, &mut output, number).err().or(failed);
-        pages.push(text);
+        let read = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            output_doc_page(&document, &mut PlainTextOutput::new(&mut text), number)
+        }));
+        let has_failed = !matches!(read, Ok(Ok(())));
+        failed = read.ok().and_then(Result::err).or(failed);
+        pages.push(Page { text, has_image: has_image(&document, id), has_failed });
     }
-    if let Some(error) = failed.filter(|_| pages.iter().all(|page| page.trim().is_empty())) {
+    if let Some(error) = failed.filter(|_| pages.iter().all(|page| page.text.trim().is_empty())) {
         return Err(error);
     }
     let bookmarks = document.get_toc().map(|contents| contents.toc).unwrap_or_default();
@@ -65,7 +103,22 @@ fn read(bytes: &[u8]) -> Result<(Vec<String>, Vec<Bookmark>), pdf_extract::Outpu
     Ok((pages, bookmarks.collect()))
 }
 
-/// Whether a page is a picture: the dictionaries of pictures are never compressed.
+/// Whether a page shows a picture, by what it says it needs.
+fn has_image(document: &Document, page: ObjectId) -> bool {
+    let Ok((own, shared)) = document.get_page_resources(page) else { return false };
+    let shared = shared.into_iter().filter_map(|id| document.get_dictionary(id).ok());
+    own.into_iter().chain(shared).any(|resources| {
+        let Ok(objects) = document.get_dict_in_dict(resources, b"XObject") else { return false };
+        objects.iter().any(|(_, object)| {
+            let stream =
+                object.as_reference().and_then(|id| document.get_object(id)).and_then(Object::as_stream);
+            let kind = stream.and_then(|stream| stream.dict.get(b"Subtype")).and_then(Object::as_name);
+            kind.is_ok_and(|kind| kind == b"Image")
+        })
+    })
+}
+
+/// Whether any page is a picture: the dictionaries of pictures are never compressed.
 fn has_images(bytes: &[u8]) -> bool {
     let has = |mark: &[u8]| bytes.windows(mark.len()).any(|window| window == mark);
     has(b"/Subtype/Image") || has(b"/Subtype /Image")

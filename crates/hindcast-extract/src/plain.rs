@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use crate::{ExtractError, Extracted, encoding::decoded};
 
-/// The bytes as they are, if they are text in UTF-8; text in other encodings is made readable.
+/// The bytes as they are, if they are text in UTF-8; text in other encodings, or with a byte order mark, is made readable.
 pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
     let text = match decoded(bytes)? {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(text) if text.len() == bytes.len() => None,
+        text => Some(text.into_owned()),
     };
     Ok(Extracted { text, ..Extracted::default() })
 }
@@ -20,6 +20,7 @@ mod tests {
     #[test]
     fn text_is_kept_and_what_is_no_text_says_where() {
         assert_eq!(extract(b"plain").unwrap().text, None, "served as it came");
+        assert_eq!(extract("\u{feff}plain".as_bytes()).unwrap().text.unwrap(), "plain");
         assert_eq!(extract(b"caf\xe9 noir").unwrap().text.unwrap(), "café noir");
         assert_eq!(extract(b"ab\0cd"), Err(ExtractError::NotText(2)));
     }

@@ -3,6 +3,7 @@
 
 mod forwards;
 mod hunt;
+mod judge;
 mod losses;
 mod sift;
 mod skim;
@@ -25,16 +26,17 @@ use libc::c_int;
 
 use crate::{
     look::Stage,
-    process::{CleanMemory, Crash, Ended, Halt, Overlay, Process, Waited, Wanted},
+    process::{CleanMemory, Crash, Ended, Halt, Hits, Overlay, Process, Waited, Wanted},
     record::Recorder,
-    replay::{Actor, Cast, Functions, Label, Past, Running, Window},
+    replay::{Actor, Cast, Functions, Label, LiveGate, Past, Running, Window},
     sys::{
         DebugRegisters, GeneralRegisters, ProcessInterrupt, Rope, Tid, TraceError, VectorRegisters, WatchKind,
     },
 };
 
 pub(crate) use self::{
-    hunt::{Claims, Found, Judge, Quarry, SignalSet},
+    hunt::{Found, Quarry, SignalSet},
+    judge::{Claims, Judge},
     survey::{Sight, Sights, Surveyed, Surveyor, Wish},
     track::Tracked,
 };
@@ -368,6 +370,25 @@ impl Debuggee {
     /// Lets everything go on until something is to be told.
     pub(crate) fn run(&mut self, functions: Functions<'_>) -> Result<Halt, TraceError> {
         if self.past.is_some() { self.replay(functions, None) } else { self.going_on()?.run() }
+    }
+
+    /// The same of the live program, with conditions judged and hits counted by code beside it where that is possible.
+    pub(crate) fn run_sieved(
+        &mut self,
+        gates: &[LiveGate],
+        functions: Functions<'_>,
+    ) -> Result<(Halt, Vec<Hits>), TraceError> {
+        self.going_on()?.run_sieved(gates, functions)
+    }
+
+    /// A thread of the live program that stands at a breakpoint which nobody has judged yet.
+    pub(crate) fn take_unjudged(&mut self) -> Option<Tid> {
+        if self.past.is_some() { None } else { self.live.take_unjudged() }
+    }
+
+    /// Takes that code out of the program.
+    pub(crate) fn unmap_sieves(&mut self) -> Result<(), TraceError> {
+        self.live.unmap_sieves()
     }
 
     /// Lets one thread execute one instruction.

@@ -33,8 +33,9 @@ use crate::{
     jsonrpc::{Kind, Message},
     overtime::{Keepable, Leash, Overtime, Question, TimeLimit},
     prompts,
-    registry::{Call, Content, Finished, PromptArgument, Registry, Reply, ResourceRoom},
+    registry::{Call, Content, Finished, Manner, PromptArgument, Registry, Reply, ResourceRoom},
     resources, tools,
+    toolset::Toolset,
 };
 
 /// What the server is put together from.
@@ -53,6 +54,8 @@ pub struct AppParts {
     pub clock: Arc<dyn Clock>,
     /// How tool names are listed.
     pub tool_names: ToolNames,
+    /// What is offered. Nothing else is listed, nor can it be called or read.
+    pub toolsets: Vec<Toolset>,
 }
 
 /// The server behind its transports.
@@ -61,6 +64,7 @@ pub struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) events: Events,
     pub(crate) tool_names: ToolNames,
+    pub(crate) toolsets: Vec<Toolset>,
     debug: Arc<DebugService>,
     clock: Arc<dyn Clock>,
     late_replies: Arc<Overtime<Reply>>,
@@ -73,17 +77,18 @@ const REPLIES_KEPT: Duration = Duration::from_secs(600);
 const CONTENTS_KEPT: Duration = Duration::from_secs(60);
 
 impl App {
-    /// Declares everything there is.
+    /// Declares everything that the toolsets have.
     pub fn new(parts: AppParts) -> Arc<Self> {
         let mut registry = Registry::default();
         tools::declare(&mut registry, &parts);
         resources::declare(&mut registry, &parts);
-        prompts::declare(&mut registry);
+        prompts::declare(&mut registry, &parts.toolsets);
         Arc::new(Self {
             registry,
             gateway: parts.gateway,
             events: parts.events,
             tool_names: parts.tool_names,
+            toolsets: parts.toolsets,
             debug: parts.debug,
             late_replies: Overtime::new(parts.clock.clone(), REPLIES_KEPT),
             late_contents: Overtime::new(parts.clock.clone(), CONTENTS_KEPT),
@@ -146,8 +151,30 @@ impl App {
         progress: Arc<dyn Progress>,
         limit: Option<TimeLimit>,
     ) -> Result<Reply, Failure> {
+        self.call_in_manner(caller, (name, arguments), progress, limit, Manner::Call).await
+    }
+
+    /// The same for a page: what somebody who looks on sees, or what a button does.
+    pub(crate) async fn call_for_page(
+        self: &Arc<Self>,
+        caller: Caller,
+        named: (String, Map<String, Value>),
+        manner: Manner,
+        limit: TimeLimit,
+    ) -> Result<Reply, Failure> {
+        self.call_in_manner(caller, named, Arc::new(Unwatched), Some(limit), manner).await
+    }
+
+    async fn call_in_manner(
+        self: &Arc<Self>,
+        caller: Caller,
+        (name, arguments): (String, Map<String, Value>),
+        progress: Arc<dyn Progress>,
+        limit: Option<TimeLimit>,
+        manner: Manner,
+    ) -> Result<Reply, Failure> {
         let started = Instant::now();
-        let record = self.record(&caller, "tools/call");
+        let record = self.record(&caller, manner.method());
         let Some(tool) = self.registry.tool(&name) else {
             // An unknown name is the caller's own text: it may be long, or be anything.
             let record = AuditRecord { tool: Some(excerpt(&name, 80)), ..record };
@@ -158,17 +185,19 @@ impl App {
         if let Err(failure) = self.allow(&caller, declaration.scope, declaration.feature, declaration.name) {
             return self.write_down(record, started, Err(failure)).await;
         }
-        let question = Question::new(&caller, declaration.name, &arguments);
+        // What somebody who looks on is shown is not what a client is answered.
+        let subject = if manner == Manner::Glance { Manner::GLANCE } else { "" };
+        let question = Question::new(&caller, &format!("{subject}{}", declaration.name), &arguments);
         if let Some(result) = self.late_replies.resume(&question, limit).await {
             return self.write_down(record, started, result).await;
         }
         let Some(limit) = limit else {
-            let call = Call::new(caller, progress);
+            let call = Call::new(caller, progress, manner);
             let work = self.clone().run_tool(declaration.name, call, arguments, record, started);
             return finishing(work).await;
         };
         let leash = Leash::new(progress);
-        let call = Call::new(caller, leash.clone());
+        let call = Call::new(caller, leash.clone(), manner);
         let work = self.clone().run_tool(declaration.name, call, arguments, record.clone(), started);
         let asked = Asked { question, limit, leash, record, started };
         self.in_time(&self.late_replies, asked, work).await
@@ -192,6 +221,43 @@ impl App {
         };
         let record = AuditRecord { target: finished.target, session_id: finished.session, ..record };
         self.write_down(record, started, finished.result).await
+    }
+
+    /// A source file of a debug session, for a page.
+    pub(crate) async fn read_source(
+        &self,
+        caller: &Caller,
+        session: &str,
+        file: &str,
+    ) -> Result<String, Failure> {
+        let started = Instant::now();
+        let target = Some(excerpt(file, 200));
+        let record = AuditRecord { target, ..self.record(caller, Manner::GLANCE) };
+        let record = AuditRecord { session_id: Some(excerpt(session, 80)), ..record };
+        let read = async {
+            self.allow(caller, Some(Scope::DebugRead), Some(Feature::Debugging), "debugger://source")?;
+            self.debug.seen_session(caller, session)?.source(file).await
+        };
+        let read = read.await;
+        self.write_down(record, started, read).await
+    }
+
+    /// Does what only operators may, and writes it down.
+    pub(crate) async fn administer<T>(
+        &self,
+        caller: &Caller,
+        method: &'static str,
+        work: impl Future<Output = Result<(T, Option<String>), Failure>>,
+    ) -> Result<T, Failure> {
+        let started = Instant::now();
+        let record = self.record(caller, method);
+        let done = match require(caller, Some(Scope::Admin), method) {
+            Ok(()) => work.await,
+            Err(failure) => Err(failure),
+        };
+        let target = done.as_ref().ok().and_then(|(_, target)| target.clone());
+        let record = AuditRecord { target, ..record };
+        self.write_down(record, started, done.map(|(result, _)| result)).await
     }
 
     /// Answers with the work's result, or at the limit with how to get it later: the work goes on.
@@ -236,6 +302,11 @@ impl App {
     fn ends_a_session(&self, caller: &Caller, message: &Message) -> bool {
         let arguments = message.params().and_then(|params| params.get("arguments"));
         let named = arguments.and_then(|arguments| arguments.get("session_id")).and_then(Value::as_str);
+        self.has_session(caller, named)
+    }
+
+    /// Whether the caller has the debug session, or any where none is named.
+    pub(crate) fn has_session(&self, caller: &Caller, named: Option<&str>) -> bool {
         self.debug.sessions(caller).iter().any(|session| named.is_none_or(|named| **session.id() == *named))
     }
 
@@ -244,6 +315,13 @@ impl App {
             Failure::new(FailureKind::InvalidInput, format!("there is no tool `{}`", excerpt(name, 80)));
         match self.registry.nearest_tool(name) {
             Some(nearest) => failure.hint(format!("did you mean `{nearest}`?")),
+            None if self.toolsets.len() < Toolset::ALL.len() => {
+                let offered: Vec<_> = self.toolsets.iter().map(|toolset| toolset.name()).collect();
+                failure.hint(format!(
+                    "this server offers only `{}`; start it with more `--toolsets`, or see `tools/list`",
+                    offered.join(",")
+                ))
+            }
             None => failure.hint("`tools/list` shows all tools"),
         }
     }

@@ -3,7 +3,7 @@
 use hindcast_core::{
     Timestamp,
     debug::{
-        Access, Binding, Breakpoint, CodeBreakpoint, Engine, ExceptionBreakpoint, Happening, HowBegun,
+        Access, Binding, Breakpoint, CodeBreakpoint, Count, Engine, ExceptionBreakpoint, Happening, HowBegun,
         Location, Moment, StopReason, ThreadState, Trigger, Watched, Watchpoint,
     },
 };
@@ -289,6 +289,9 @@ pub(crate) struct BreakpointView {
     hit_count_multiple: u64,
     max_notifications: u64,
     notifications_sent: u64,
+    /// Of one that only counts: its hits by value
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    counts: Vec<Count>,
     /// What is watched
     #[serde(skip_serializing_if = "Option::is_none")]
     watched: Option<String>,
@@ -333,6 +336,7 @@ impl BreakpointView {
             hit_count_multiple: code.hit_count_multiple,
             max_notifications: code.max_notifications,
             notifications_sent: breakpoint.notifications_sent,
+            counts: breakpoint.counts.clone(),
             watched: None,
             access: None,
         }
@@ -354,6 +358,7 @@ impl BreakpointView {
             hit_count_multiple: 0,
             max_notifications: 0,
             notifications_sent: breakpoint.notifications_sent,
+            counts: Vec::new(),
             watched: Some(watched(&watch.watched)),
             access: Some(watch.access),
         }

@@ -359,6 +359,9 @@ pub(crate) struct ModelsJson {
     total_size: String,
     models: Vec<ModelJson>,
     recommendations: BestModelsJson,
+    /// Why not all models may be here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -404,6 +407,7 @@ impl From<ModelReport> for ModelsJson {
                 most_reliable: report.most_reliable,
                 most_used: report.most_used,
             },
+            notice: report.notice,
         }
     }
 }

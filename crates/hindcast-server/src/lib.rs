@@ -27,9 +27,11 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod toolset;
 
 pub use app::{App, AppParts};
 pub use catalogue::{ErrorKind, TABLE as ERROR_TABLE};
 pub use hindcast_services::ToolNames;
 pub use reference::reference_pages;
 pub use stdio::serve as serve_stdio;
+pub use toolset::Toolset;

@@ -4,9 +4,21 @@ use hindcast_core::debug::CompletionKind;
 use hindcast_services::Failure;
 use serde_json::{Map, Value};
 
-use crate::registry::{Prompt, PromptArgument, Registry};
+use crate::{
+    registry::{Prompt, PromptArgument, Registry},
+    toolset::Toolset,
+};
 
-pub(crate) fn declare(registry: &mut Registry) {
+pub(crate) fn declare(registry: &mut Registry, toolsets: &[Toolset]) {
+    if toolsets.contains(&Toolset::Debugger) {
+        declare_for_debugging(registry);
+    }
+    if toolsets.contains(&Toolset::Account) {
+        declare_for_audit(registry);
+    }
+}
+
+fn declare_for_debugging(registry: &mut Registry) {
     registry.add_prompt(Prompt {
         name: "find-crash",
         title: "Find the cause of a crash",
@@ -60,6 +72,9 @@ pub(crate) fn declare(registry: &mut Registry) {
         ],
         render: find_hang,
     });
+}
+
+fn declare_for_audit(registry: &mut Registry) {
     registry.add_prompt(Prompt {
         name: "review-audit",
         title: "Review the audit trail",
@@ -117,7 +132,8 @@ fn find_crash(arguments: &Map<String, Value>) -> Result<String, Failure> {
          1. `debugger/launch` it (a core file: as `core`), then `debugger/continue`. It stops at faults, and at panics and \
          exceptions that nobody catches.\n\
          2. When it has crashed, call `debugger/autopsy` once. It names the failed access or the message, the stack with \
-         arguments, and the locals of your own frames.\n\
+         arguments, and the locals of your own frames. If it says that findings are kept, `debugger/find_similar_bugs` tells \
+         what was the cause of crashes like this one.\n\
          3. Say which value is wrong in the innermost frame of your own code, and which frame it came from. Follow it \
          outwards with `debugger/evaluate` and `frame`.\n\
          4. Ask who made it wrong: `debugger/last_write` with that expression (and its `frame`) names the statement, the \
@@ -125,8 +141,8 @@ fn find_crash(arguments: &Map<String, Value>) -> Result<String, Failure> {
          `moment` and `debugger/step_backward` with `granularity` `over` show what led there.\n\
          5. Without a history (-32007, or a core file): `debugger/restart` with a breakpoint where the value is made, with \
          a `condition` or a `log_message`, and watch it become wrong.\n\
-         6. Report the cause as file, line and value, the evidence for it, and the smallest change that mends it. Then \
-         `debugger/disconnect`."
+         6. Report the cause as file, line and value, the evidence for it, and the smallest change that mends it. Keep it with \
+         `debugger/save_finding` if it took more than a look. Then `debugger/disconnect`."
     ))
 }
 

@@ -25,7 +25,7 @@ impl ToolNames {
 
     /// A text of ours that names tools between backquotes, with the names as they are listed.
     pub fn spell_in(self, text: &str) -> Cow<'_, str> {
-        const GROUPS: [&str; 2] = ["debugger", "knowledge"];
+        const GROUPS: [&str; 3] = ["debugger", "knowledge", "workspace"];
         match self {
             Self::Slash => text.into(),
             Self::Underscore => GROUPS

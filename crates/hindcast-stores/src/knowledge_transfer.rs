@@ -99,6 +99,7 @@ pub(crate) static TABLES: [Table; 11] = [
             ("source_type", Text),
             ("reader", Number),
             ("language", Text),
+            ("dated", Number),
             ("size", Number),
             ("chunks", Number),
             ("hash", Bytes),

@@ -9,6 +9,7 @@ mod ollama;
 mod openai;
 mod postgres;
 mod qdrant;
+mod served;
 mod sqlite;
 mod tls;
 mod transfer;
@@ -23,7 +24,7 @@ pub use knowledge_transfer::{
     Cell, Cells, Counters, Kind, MovableKnowledge, MovedKnowledge, Standing, Table, transfer_knowledge,
 };
 pub use lexical::LexicalIndex;
-pub use ollama::{Ollama, OllamaEmbedder};
+pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use postgres::{PostgresFound, PostgresKnowledge, PostgresSettings, PostgresStore, StoreTally};
 pub use qdrant::{Qdrant, QdrantFound, QdrantSettings};

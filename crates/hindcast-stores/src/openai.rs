@@ -183,7 +183,13 @@ impl ChatModel for OpenAi {
         Ok(list.data.into_iter().map(model).collect())
     }
 
-    async fn chat(&self, model: &str, messages: &[Message], on_text: OnText<'_>) -> Result<Reply, ChatError> {
+    async fn chat(
+        &self,
+        model: &str,
+        messages: &[Message],
+        _room: usize,
+        on_text: OnText<'_>,
+    ) -> Result<Reply, ChatError> {
         let role = |speaker: Speaker| match speaker {
             Speaker::System => "system",
             Speaker::User => "user",
@@ -276,7 +282,7 @@ mod tests {
         let (address, asked) = server(body);
         let server = OpenAi::at(&address, Some("sesame".into())).unwrap();
         let question = [Message { speaker: Speaker::User, text: "why?".into() }];
-        let reply = server.chat("tiny", &question, &mut |_| true).await;
+        let reply = server.chat("tiny", &question, 0, &mut |_| true).await;
         (reply, asked.recv().unwrap())
     }
 

@@ -18,6 +18,8 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 
+use crate::left::read_for_nobody;
+
 /// Our ends of a program's standard streams.
 #[derive(Debug)]
 pub struct Ends {
@@ -187,6 +189,14 @@ impl Pump {
         locked(&self.shared.input).add(text, ends)?;
         self.shared.wake();
         Ok(())
+    }
+
+    /// Lets the program go on without us: its input ends, and what it prints is read on, for nobody.
+    pub fn leave(self) -> io::Result<()> {
+        let output = locked(&self.shared.output);
+        let mut open = output.streams.iter().flatten().map(|(_, file)| &**file);
+        let Some(first) = open.next() else { return Ok(()) };
+        read_for_nobody([first, open.next().unwrap_or(first)])
     }
 }
 

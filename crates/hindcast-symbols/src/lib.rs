@@ -10,7 +10,6 @@ mod dwarf;
 mod elf;
 mod error;
 pub mod expression;
-mod memory;
 mod module;
 pub mod names;
 mod symbols;
@@ -21,8 +20,8 @@ pub mod value;
 pub use demangle::in_last_parentheses;
 pub use elf::build_id_in;
 pub use error::{LocateError, SymbolError, UnwindError};
+pub use hindcast_core::debug::{Memory, Pages, Unreadable};
 pub use hindcast_mapping::{open_plain, read_plain};
-pub use memory::{Memory, Pages, Unreadable};
 pub use module::{Module, SymbolKind};
 pub use symbols::{
     CodePlace, FixedPlace, FrameContext, Function, FunctionPattern, FunctionTarget, GlobalName, InlineFrame,

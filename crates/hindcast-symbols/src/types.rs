@@ -28,6 +28,9 @@ pub trait Types {
     /// The function or variable at a runtime address, demangled, and how far `address` is from its
     /// beginning: for function pointers and vtables.
     fn symbol_at(&self, address: u64) -> Option<(String, u64)>;
+
+    /// What compiled the unit that describes the type, as it calls itself.
+    fn producer(&self, type_ref: TypeRef) -> Option<String>;
 }
 
 /// A type.

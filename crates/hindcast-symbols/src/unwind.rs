@@ -174,6 +174,17 @@ impl Symbols {
 }
 
 impl Symbols {
+    /// Whether exceptions may land in the code around an address.
+    pub fn is_landed_in(&self, address: u64) -> bool {
+        let Some(module) = self.loaded_at(address) else { return false };
+        let sections = module.unwind_bytes.get_or_init(|| UnwindSections::read(module));
+        let (bases, address) = (sections.bases(), module.to_file(address));
+        let entry = find_eh_frame(module, sections, &sections.eh_frame(), &bases, address);
+        entry.is_some_and(|entry| entry.lsda().is_some())
+    }
+}
+
+impl Symbols {
     /// The register that the canonical frame address is counted from at an address, and the distance; `None` where the
     /// tables do not say it so, or nothing called the function.
     pub(crate) fn frame_address_rule(&self, address: u64) -> Option<(u16, i64)> {

@@ -16,8 +16,9 @@ use nix::sys::stat::{Mode, umask};
 
 /// All that hindcast keeps in its data folder, but for the workspaces.
 #[cfg(unix)]
-const OURS: [&str; 16] = [
+const OURS: [&str; 19] = [
     "audit.key",
+    "ballast",
     "first.key",
     "hindcast.db",
     "hindcast.db-shm",
@@ -30,7 +31,9 @@ const OURS: [&str; 16] = [
     "license.json",
     "machine.name",
     "models",
+    "page.address",
     "serve.lock",
+    "tickets",
     "tls",
     "watching.lock",
 ];
@@ -154,6 +157,28 @@ impl DataFolder {
     /// Where models are kept.
     pub(crate) fn models(&self) -> PathBuf {
         self.0.join("models")
+    }
+
+    /// Where `hindcast ui` leaves its tickets.
+    pub(crate) fn tickets(&self) -> PathBuf {
+        self.0.join("tickets")
+    }
+
+    /// Where the page of the server is that serves from here, for as long as it does.
+    pub(crate) fn page_address(&self) -> PathBuf {
+        self.0.join("page.address")
+    }
+
+    /// Whether a server serves from here.
+    pub(crate) fn is_served(&self) -> Result<bool> {
+        let file = private().create(true).truncate(false).open(self.0.join("serve.lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(false),
+            Err(fs::TryLockError::WouldBlock) => Ok(true),
+            Err(fs::TryLockError::Error(error)) => {
+                Err(error).context("cannot look at the lock of the data folder")
+            }
+        }
     }
 
     pub(crate) fn license(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Which engine debugs what: the only place that chooses.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{borrow::Cow, fs::File, io::Read, path::Path};
 
 use hindcast_core::debug::{
     AttachRequest, Capability, CoreRequest, DebugBackend, DebugEngine, DebugError, Engine, Language,
@@ -33,7 +33,8 @@ impl DebugEngine for Engines {
     }
 
     fn launch(&self, request: &LaunchRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
-        self.of(engine_of_launch(request, &self.profiles)).launch(request)
+        let engine = engine_of_launch(request, &self.profiles);
+        self.of(engine).launch(&with_interpreter(request, text_variables(), &self.profiles))
     }
 
     fn attach(&self, request: &AttachRequest) -> Result<Box<dyn DebugBackend>, DebugError> {
@@ -73,6 +74,34 @@ pub(crate) fn engine_of_launch(request: &LaunchRequest, profiles: &Profiles) -> 
     })
 }
 
+/// Our own variables, as far as they are text.
+fn text_variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// The request to start the interpreter of a script, where the interpreter itself is to be debugged. It is looked for with
+/// these variables and those of the request.
+pub(crate) fn with_interpreter<'r>(
+    request: &'r LaunchRequest,
+    variables: impl Iterator<Item = (String, String)>,
+    profiles: &Profiles,
+) -> Cow<'r, LaunchRequest> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let folder = request.cwd.as_ref().unwrap_or(&here);
+    let is_meant = request.language == Language::Native && request.program.extension().is_some();
+    let profile = profiles.of_program(&request.program).filter(|_| is_meant);
+    let env = variables.chain(request.env.clone()).collect();
+    match profile.and_then(|profile| profile.interpreter_of(&request.program, folder, &env)) {
+        None => Cow::Borrowed(request),
+        Some(interpreter) => {
+            let script = request.program.to_string_lossy().into_owned();
+            let args = std::iter::once(script).chain(request.args.iter().cloned()).collect();
+            Cow::Owned(LaunchRequest { program: interpreter, args, ..request.clone() })
+        }
+    }
+}
+
 /// Which engine attaches to it.
 pub(crate) fn engine_of_attach(request: &AttachRequest, profiles: &Profiles) -> Engine {
     by_language(&request.language).unwrap_or_else(|| match request.port {
@@ -84,7 +113,7 @@ pub(crate) fn engine_of_attach(request: &AttachRequest, profiles: &Profiles) -> 
 fn by_language(language: &Language) -> Option<Engine> {
     match language {
         Language::Auto => None,
-        Language::C | Language::Cpp | Language::Rust => Some(Engine::Native),
+        Language::C | Language::Cpp | Language::Rust | Language::Native => Some(Engine::Native),
         Language::Dotnet => Some(Engine::Dotnet),
         Language::Other(_) => Some(Engine::Adapter),
     }

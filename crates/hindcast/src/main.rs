@@ -1,6 +1,7 @@
 //! hindcast: see a program run, forwards and backwards, and know what is known about it.
 #![allow(clippy::print_stdout, reason = "a command line prints")]
 
+mod ballast;
 mod commands;
 mod config;
 mod data_folder;

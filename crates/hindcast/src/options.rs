@@ -14,17 +14,17 @@ use hindcast_core::{
 };
 use ipnet::IpNet;
 pub(crate) use knowledge::{
-    AddKnowledge, EvaluateKnowledge, ExportKnowledge, ImportKnowledge, Knowledge, OneCollection,
-    RemoveKnowledge, RenameKnowledge, SearchKnowledge, SearchMode, SettingsKnowledge, ShowKnowledge,
-    UnwatchKnowledge, Whose,
+    AddKnowledge, EvaluateKnowledge, ExportKnowledge, ImportIssues, ImportKnowledge, Knowledge,
+    OneCollection, RemoveKnowledge, RenameKnowledge, SearchKnowledge, SearchMode, SettingsKnowledge,
+    ShowKnowledge, UnwatchKnowledge, Whose,
 };
 pub(crate) use record::Record;
 pub(crate) use store::{MigrateStore, Store, StoreKind};
 pub(crate) use worker::WorkerKind;
 
 use crate::{
-    config::{Environment, FlagValue, ToolNames},
-    install::InstallArgs,
+    config::{Environment, FlagValue, ToolNames, Toolset},
+    install::{InstallArgs, UninstallArgs},
 };
 
 /// See a program run, forwards and backwards, and know what is known about it: an MCP server.
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Serve MCP over standard input and output, for one local user
     Mcp(Mcp),
+    /// Open the page of the server that runs on this machine, signed in
+    Ui(Ui),
     /// Run a program (native, not .NET) and record it, so that one can go back; on a crash, explain it
     Record(Record),
     /// Show what is in a recording that was written to a file
@@ -183,6 +185,18 @@ pub(crate) struct Serve {
     /// How tool names are listed
     #[arg(long)]
     pub(crate) tool_names: Option<ToolNames>,
+    #[command(flatten)]
+    pub(crate) offered: Offered,
+}
+
+#[derive(Args)]
+pub(crate) struct Ui {
+    /// Id of the key to be signed in with; needed where there are several
+    #[arg(long, value_name = "ID")]
+    pub(crate) key: Option<String>,
+    /// Print the address, which opens once, instead of opening a browser
+    #[arg(long)]
+    pub(crate) print: bool,
 }
 
 #[derive(Args)]
@@ -191,14 +205,26 @@ pub(crate) struct Mcp {
     /// How tool names are listed
     #[arg(long)]
     pub(crate) tool_names: Option<ToolNames>,
+    #[command(flatten)]
+    pub(crate) offered: Offered,
     #[command(subcommand)]
     pub(crate) command: Option<McpCommand>,
+}
+
+/// Which part of what there is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Offered {
+    /// Groups of tools to offer (default: all)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) toolsets: Vec<Toolset>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum McpCommand {
     /// Add hindcast to the configuration of an MCP client
     Install(InstallArgs),
+    /// Take hindcast out of the configuration of an MCP client
+    Uninstall(UninstallArgs),
 }
 
 #[derive(Args)]
@@ -401,7 +427,7 @@ impl Options {
         add("--data-dir", "data_dir", path(&self.everywhere.data_dir));
         add("--store-url", "store.url", self.everywhere.store_url.clone());
         add("--vectors-url", "vectors.url", self.everywhere.vectors_url.clone());
-        let tool_names = match &self.command {
+        let (tool_names, toolsets) = match &self.command {
             Command::Serve(serve) => {
                 add("--listen", "server.listen", serve.listen.map(|address| address.to_string()));
                 add("--tls-cert", "server.tls_cert", path(&serve.tls_cert));
@@ -411,12 +437,16 @@ impl Options {
                     Environment::Test => "test".to_owned(),
                 });
                 add("--environment", "environment", environment);
-                serve.tool_names
+                (serve.tool_names, &*serve.offered.toolsets)
             }
-            Command::Mcp(mcp) => mcp.tool_names,
-            _ => None,
+            Command::Mcp(mcp) => (mcp.tool_names, &*mcp.offered.toolsets),
+            _ => (None, [].as_slice()),
         };
         add("--tool-names", "server.tool_names", tool_names.map(|names| names.as_str().to_owned()));
+        if !toolsets.is_empty() {
+            let names: Vec<_> = toolsets.iter().map(|toolset| toolset.name().to_owned()).collect();
+            flags.push(FlagValue::new("--toolsets", "server.toolsets", names));
+        }
         if matches!(&self.command, Command::Serve(serve) if serve.http) {
             flags.push(FlagValue::new("--http", "server.http", true));
         }

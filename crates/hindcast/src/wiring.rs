@@ -134,19 +134,15 @@ pub(crate) fn knowledge(
     let lexical = indexes.lexical();
     let ollama_url = config.knowledge.ollama_url.as_deref();
     let ollama = ollama_url.unwrap_or("http://127.0.0.1:11434");
-    let mut models = model_shelf(config, folder, &indexes, ollama);
+    let key = config.knowledge.chat_key_file.as_ref().map(|file| secret("knowledge.chat_key_file", file));
+    let key = key.filter(|_| OpenAi::is_meant_by(ollama)).transpose()?;
+    let mut models = model_shelf(config, folder, &indexes, ollama, key.clone());
     if let Some(qdrant) = qdrant {
         models = models.with_qdrant(qdrant);
     }
     let chat = match ollama {
         "off" => None,
-        url if OpenAi::is_meant_by(url) => {
-            let key = match &config.knowledge.chat_key_file {
-                Some(file) => Some(secret("knowledge.chat_key_file", file)?),
-                None => None,
-            };
-            Some(Arc::new(OpenAi::at(url, key)?) as Arc<dyn ChatModel>)
-        }
+        url if OpenAi::is_meant_by(url) => Some(Arc::new(OpenAi::at(url, key)?) as Arc<dyn ChatModel>),
         url => Some(Arc::new(Ollama::at(url)?) as Arc<dyn ChatModel>),
     };
     let web = match config.knowledge.web_hosts.is_empty() {
@@ -166,6 +162,8 @@ pub(crate) fn knowledge(
         clock: Arc::new(SystemClock),
         policy: KnowledgePolicy {
             max_file_bytes: config.knowledge.max_file_bytes,
+            owner_bytes: config.knowledge.owner_bytes,
+            disk: Some(config.data_dir.clone()),
             reading: ReadPolicy {
                 allowed_folders: config.knowledge.allowed_folders.clone(),
                 forbidden_folders: vec![config.data_dir.clone(), workspaces::folder(config)],
@@ -229,10 +227,18 @@ pub(crate) fn machine(config: &Config, folder: &DataFolder) -> Result<String> {
     config.knowledge.machine.clone().map_or_else(|| folder.machine_name(), Ok)
 }
 
-/// The models that collections may choose.
-fn model_shelf(config: &Config, folder: &DataFolder, indexes: &IndexFolder, ollama: &str) -> ModelShelf {
+/// The models that collections may choose; `key` is that of the model server.
+fn model_shelf(
+    config: &Config,
+    folder: &DataFolder,
+    indexes: &IndexFolder,
+    ollama: &str,
+    key: Option<String>,
+) -> ModelShelf {
     let mut shelf = ModelShelf::new(&folder.models(), indexes.folder(), Some(MODEL_IDLE_LIMIT));
-    if ollama != "off" && !OpenAi::is_meant_by(ollama) {
+    if OpenAi::is_meant_by(ollama) {
+        shelf = shelf.with_openai(ollama, key);
+    } else if ollama != "off" {
         shelf = shelf.with_ollama(ollama);
     }
     match &*config.knowledge.reranker {
@@ -276,7 +282,8 @@ pub(crate) fn app(
     let configured = config.documents.allowed_folders.clone();
     let folders = if configured.is_empty() { folders } else { configured };
     let documents = Arc::new(documents(&config.documents, folders)?);
-    Ok(App::new(AppParts { gateway, debug, documents, knowledge, events, clock, tool_names }))
+    let toolsets = config.server.toolsets.iter().map(|toolset| (*toolset).into()).collect();
+    Ok(App::new(AppParts { gateway, debug, documents, knowledge, events, clock, tool_names, toolsets }))
 }
 
 /// XML documents below `folders`; schemas run in workers, which are this program again.
@@ -464,7 +471,7 @@ fn user_id(user: &str) -> Result<u32> {
 }
 
 /// What the HTTP side goes by.
-pub(crate) fn http_policy(server: &config::Server) -> HttpPolicy {
+pub(crate) fn http_policy(server: &config::Server, tickets: PathBuf) -> HttpPolicy {
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     HttpPolicy {
         listen: server.listen,
@@ -475,6 +482,8 @@ pub(crate) fn http_policy(server: &config::Server) -> HttpPolicy {
         connection_timeout: Duration::from_millis(server.connection_timeout_ms),
         request_timeout: Duration::from_millis(server.request_timeout_ms),
         drain_timeout: Duration::from_millis(server.drain_timeout_ms),
+        is_encrypted: !server.http,
+        tickets: Some(tickets),
         open_metrics: server.open_metrics,
     }
 }

@@ -17,12 +17,17 @@ use crate::scratch::ScratchFolder;
 use crate::workspace::{Profile, Workspace};
 
 /// The languages that both can debug, and their programs.
-const LANGUAGES: [(&str, &str); 4] = [
+const LANGUAGES: [(&str, &str); 5] = [
     ("python", "python/sums.py"),
     ("javascript", "javascript/sums.js"),
     ("go", "go/sums/main.go"),
     ("ruby", "ruby/sums.rb"),
+    ("java", "java/Sums.java"),
 ];
+/// What is to be reached: the first stop this much later than the adapter by itself at most, and how many times as fast as the peer.
+const BEHIND_THE_ADAPTER: f64 = 50.0;
+const FIRST_STOP_TIMES: f64 = 1.3;
+const STEP_TIMES: f64 = 3.0;
 /// Steps in one round, each followed by a look at the variables.
 const STEPS: usize = 10;
 /// How often mcp-debugger is asked whether the program stands.
@@ -83,7 +88,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             }
             let mut peer = mcp_debugger(workspace, scratch.path());
             peer.envs(environment.clone());
-            match measure_peer(&mut peer, language, &script) {
+            match measure_peer(&mut peer, language, &script, scratch.path()) {
                 Ok(measured) if round > 0 => {
                     if let Some(theirs) = &mut theirs {
                         theirs.append(measured);
@@ -99,7 +104,11 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         println!("{}", row(language, &ours, theirs.as_ref()));
         rows.push(row(language, &ours, theirs.as_ref()));
     }
-    let head = "| language | first stop of the adapter by itself | first stop | step over | locals | bytes a step |\n|---|---|---|---|---|---|";
+    let head = format!(
+        "| language | first stop of the adapter by itself | ours later (goal +{BEHIND_THE_ADAPTER:.0} ms) | first stop | \
+         goal {FIRST_STOP_TIMES} × | step over | goal {STEP_TIMES:.0} × | locals | goal {STEP_TIMES:.0} × | \
+         bytes a step (goal fewer) |\n|---|---|---|---|---|---|---|---|---|---|"
+    );
     let described = match &options.binary {
         Some(_) => machine::describe_with("unknown")?,
         None => machine::describe()?,
@@ -129,24 +138,34 @@ impl Figures {
 }
 
 fn row(language: &str, ours: &Figures, theirs: Option<&Figures>) -> String {
-    let cell = |series: fn(&Figures) -> &Series| match theirs {
+    let (by_itself, first) = (ours.by_itself.median(), ours.first_stop.median());
+    let later = first - by_itself;
+    let against = |series: fn(&Figures) -> &Series, goal: f64| match theirs {
         Some(theirs) => {
             let (mine, other) = (series(ours).median(), series(theirs).median());
-            format!("{mine:.1} to {other:.1} ({:.1} ×)", other / mine)
+            let times = other / mine;
+            format!("{mine:.1} to {other:.1} | {times:.1} × {}", verdict(times >= goal))
         }
-        None => format!("{:.1}, the peer fails", series(ours).median()),
+        None => format!("{:.1} | the peer fails", series(ours).median()),
     };
-    let bytes = theirs.map_or_else(
-        || ours.step_bytes.to_string(),
-        |theirs| format!("{} to {}", ours.step_bytes, theirs.step_bytes),
-    );
+    let bytes = match theirs {
+        Some(theirs) => {
+            let (mine, other) = (ours.step_bytes, theirs.step_bytes);
+            format!("{mine} to {other} {}", verdict(mine < other))
+        }
+        None => format!("{}, the peer fails", ours.step_bytes),
+    };
     format!(
-        "| {language} | {:.1} | {} | {} | {} | {bytes} |",
-        ours.by_itself.median(),
-        cell(|figures| &figures.first_stop),
-        cell(|figures| &figures.step),
-        cell(|figures| &figures.locals)
+        "| {language} | {by_itself:.1} | {later:+.1} {} | {} | {} | {} | {bytes} |",
+        verdict(later <= BEHIND_THE_ADAPTER),
+        against(|figures| &figures.first_stop, FIRST_STOP_TIMES),
+        against(|figures| &figures.step, STEP_TIMES),
+        against(|figures| &figures.locals, STEP_TIMES),
     )
+}
+
+fn verdict(is_reached: bool) -> &'static str {
+    if is_reached { "✓" } else { "missed" }
 }
 
 fn measure_hindcast(command: &mut Command, script: &Script) -> Result<Figures> {
@@ -184,7 +203,7 @@ fn mcp_debugger(workspace: &Workspace, folder: &Path) -> Command {
 }
 
 /// In the order that its own instructions recommend.
-fn measure_peer(command: &mut Command, language: &str, script: &Script) -> Result<Figures> {
+fn measure_peer(command: &mut Command, language: &str, script: &Script, scratch: &Path) -> Result<Figures> {
     let mut client = McpClient::start("mcp-debugger", command)?;
     let mut figures = Figures::default();
     let begin = Instant::now();
@@ -192,11 +211,15 @@ fn measure_peer(command: &mut Command, language: &str, script: &Script) -> Resul
     let session = created["sessionId"].as_str().context("mcp-debugger did not name its session")?.to_owned();
     let line = script.line("loop_body");
     said(&mut client, "set_breakpoint", &json!({ "sessionId": session, "file": script.path, "line": line }))?;
-    said(
-        &mut client,
-        "start_debugging",
-        &json!({ "sessionId": session, "scriptPath": script.path, "args": [] }),
-    )?;
+    let mut start = json!({ "sessionId": session, "scriptPath": script.path, "args": [] });
+    if language == "java" {
+        // It debugs classes only.
+        raw_adapter::compile(script, scratch)?;
+        let class = script.path.file_stem().and_then(|name| name.to_str());
+        start["dapLaunchArgs"] =
+            json!({ "mainClass": class, "classpath": scratch, "cwd": scratch, "stopOnEntry": false });
+    }
+    said(&mut client, "start_debugging", &start)?;
     await_pause(&mut client)?;
     let at = said(&mut client, "get_stack_trace", &json!({ "sessionId": session }))?.1;
     if at["stackFrames"][0]["line"] != line {

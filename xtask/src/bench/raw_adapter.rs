@@ -30,10 +30,19 @@ pub(super) fn first_stop(
             .map(|(_, value)| value.clone())
             .unwrap_or_default()
     };
+    let mut program = match language {
+        "java" => Some(start_java(environment, script, scratch)?),
+        _ => None,
+    };
     let mut command = match language {
         "python" => with("python3", &["-m", "debugpy.adapter"]),
         "javascript" => with("node", &[&variable("JS_DEBUG"), &port.to_string(), "127.0.0.1"]),
         "go" => with("dlv", &["dap", &format!("--listen=127.0.0.1:{port}"), "--check-go-version=false"]),
+        "java" => {
+            let server = variable("JAVA_DEBUG_ADAPTER");
+            let classes = Path::new(&server).with_file_name("out").display().to_string();
+            with("java", &["-cp", &classes, "JdiDapServer", "--port", &port.to_string()])
+        }
         "ruby" => {
             let rdbg = ["-e", "load Gem.bin_path('debug', 'rdbg')", "--", "--open", "--host=127.0.0.1"];
             let mut command = with("ruby", &rdbg);
@@ -53,7 +62,10 @@ pub(super) fn first_stop(
         }
         _ => Connection::to(port)?,
     };
-    let (verb, arguments) = beginning(language, script, folder, scratch);
+    let (verb, arguments) = match &mut program {
+        Some(program) => ("attach", json!({ "host": "127.0.0.1", "port": program.awaited()? })),
+        None => beginning(language, script, folder, scratch),
+    };
     first.begin(language, verb, &arguments, script)?;
     let mut at = first.run_to_stop(language, script, port)?;
     let stopped = at.as_mut().unwrap_or(&mut first);
@@ -94,6 +106,36 @@ impl Drop for Adapter {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Compiles a program of Java into a folder.
+pub(super) fn compile(script: &Script, folder: &Path) -> Result<()> {
+    let compiled = Command::new("javac").args(["-g", "-d"]).arg(folder).arg(&script.path).status()?;
+    if !compiled.success() {
+        bail!("{} does not compile: {compiled}", script.path.display());
+    }
+    Ok(())
+}
+
+/// A program of Java that waits for its debugger, and says where.
+fn start_java(environment: &[(&'static str, String)], script: &Script, folder: &Path) -> Result<Adapter> {
+    compile(script, folder)?;
+    let class = script.path.file_stem().context("a fixture has a name")?;
+    let mut command =
+        with("java", &["-agentlib:jdwp=transport=dt_socket,server=y,suspend=y,address=127.0.0.1:0"]);
+    command.arg("-cp").arg(folder).arg(class).envs(environment.iter().cloned());
+    Ok(Adapter(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?))
+}
+
+impl Adapter {
+    /// The port that a program of Java says it listens at.
+    fn awaited(&mut self) -> Result<u16> {
+        let from = self.0.stdout.take().context("it has no output")?;
+        let mut line = String::new();
+        BufReader::new(from).read_line(&mut line)?;
+        let port = line.trim().rsplit(' ').next().and_then(|port| port.parse().ok());
+        port.with_context(|| format!("it does not say where it listens: {line}"))
     }
 }
 
@@ -179,7 +221,7 @@ impl Connection {
             "pathFormat": "path", "supportsStartDebuggingRequest": true });
         self.request("initialize", &hello)?;
         // js-debug and rdbg say that they are ready before they are asked for the program.
-        if matches!(language, "python" | "go") {
+        if matches!(language, "python" | "go" | "java") {
             self.await_message(|message| message["type"] == "response")?;
         }
         self.request(verb, arguments)?;
@@ -206,6 +248,12 @@ impl Connection {
                 child.await_message(is_stop)?;
                 Ok(Some(child))
             }
+            "java" => {
+                // It waits to be let go.
+                self.request("continue", &json!({ "threadId": 1 }))?;
+                self.await_message(|message| is_stop(message) && message["body"]["reason"] == "breakpoint")?;
+                Ok(None)
+            }
             "ruby" => {
                 // It stops at the beginning first.
                 self.await_message(is_stop)?;
@@ -223,7 +271,10 @@ impl Connection {
     /// Stack and variables, as every debugger asks for them.
     fn look(&mut self, script: &Script) -> Result<()> {
         let threads = self.ask("threads", &json!({}))?;
-        let thread = &threads["threads"][0]["id"];
+        // The first thread of Java may be one of the machine's own.
+        let all = threads["threads"].as_array().into_iter().flatten();
+        let main = all.clone().find(|thread| thread["name"] == "main").or_else(|| all.clone().next());
+        let thread = &main.context("it has no thread")?["id"];
         let stack = self.ask("stackTrace", &json!({ "threadId": thread, "startFrame": 0, "levels": 20 }))?;
         let frame = &stack["stackFrames"][0];
         if frame["line"] != script.line("loop_body") {

@@ -89,6 +89,8 @@ pub struct AuditFilter {
     pub end_time: Option<Timestamp>,
     /// Only this debug session's.
     pub session_id: Option<String>,
+    /// Not what is written down under this method.
+    pub without_method: Option<&'static str>,
     /// Only rows before this one: where the previous page ended.
     pub before: Option<u64>,
     /// How many at most.

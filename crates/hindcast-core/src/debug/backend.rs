@@ -9,7 +9,7 @@ use super::{
     CoreRequest, DebugError, ElementPage, ElementSearch, Evaluation, FrameRef, Instruction, LaunchRequest,
     Layer, MemoryBlock, Module, Movement, Outcome, Place, PointerPage, PointerSearch, Reason, Region,
     Register, RegisterSet, RuntimeAddr, SourceFile, Stack, Stop, Target, Thread, ThreadId, TimeTravel,
-    TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery,
+    TraceFileRequest, Trigger, Variable, VariablePage, VariableQuery, View,
 };
 
 /// Begins sessions. Called on the thread that will own the session; [`Movement::Begin`] then takes
@@ -101,6 +101,12 @@ pub trait DebugBackend {
 
     /// The inner `max_frames` frames of a thread.
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError>;
+
+    /// The same of one of several stacks that a thread may have: its interpreter's, and that of the program it runs.
+    fn stack_in(&mut self, view: View, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
+        let _ = view;
+        self.stack(thread, max_frames)
+    }
 
     /// The variables of a frame.
     fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError>;

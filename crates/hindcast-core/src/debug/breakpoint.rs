@@ -143,6 +143,12 @@ pub struct CodeBreakpoint {
     pub max_notifications: u64,
     /// Gone after its first stop.
     pub temporary: bool,
+    /// Does not stop, but counts its hits.
+    #[serde(default)]
+    pub count_only: bool,
+    /// Counts them apart by the value of this expression.
+    #[serde(default)]
+    pub count_by: Option<String>,
     /// Whether it is looked at.
     pub enabled: bool,
 }
@@ -158,6 +164,8 @@ impl CodeBreakpoint {
             hit_count_multiple: 0,
             max_notifications: 0,
             temporary: false,
+            count_only: false,
+            count_by: None,
             enabled: true,
         }
     }
@@ -236,6 +244,18 @@ pub struct Breakpoint {
     pub hit_count: u64,
     /// How many log messages it wrote.
     pub notifications_sent: u64,
+    /// Of one that only counts: its hits by value, the most frequent first. Without values, there are none.
+    #[serde(default)]
+    pub counts: Vec<Count>,
+}
+
+/// How often a value was met.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Count {
+    /// On one line.
+    pub value: String,
+    /// With so many hits.
+    pub hits: u64,
 }
 
 /// Whether a breakpoint is in the program.

@@ -100,6 +100,34 @@ pub struct FrameRef {
     pub thread: ThreadId,
     /// 0 is the innermost.
     pub index: u32,
+    /// Which of its stacks.
+    #[serde(default)]
+    pub view: View,
+}
+
+impl FrameRef {
+    /// A frame of the stack that is shown.
+    pub fn of(thread: ThreadId, index: u32) -> Self {
+        Self { thread, index, view: View::Auto }
+    }
+
+    /// The frame of that number of another stack.
+    pub fn seen_as(self, view: View) -> Self {
+        Self { view, ..self }
+    }
+}
+
+/// Whose frames are meant where an interpreter, which has frames of its own, runs a program in another language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum View {
+    /// Those of the program; those of the machine where it stopped for something that only the machine knows
+    #[default]
+    Auto,
+    /// Those of the machine, so also of the interpreter
+    Native,
+    /// Those of the program in Python
+    Python,
 }
 
 /// A thread as it stands.

@@ -13,6 +13,7 @@ mod error;
 pub mod fake;
 pub mod listening;
 mod look;
+mod memory;
 mod output;
 mod pointers;
 mod question;
@@ -31,7 +32,7 @@ pub use backend::{
     TellLoss,
 };
 pub use breakpoint::{
-    Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, ExceptionBreakpoint,
+    Access, Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, Count, ExceptionBreakpoint,
     NotABreakpointId, Place, Trigger, Watched, Watchpoint,
 };
 #[cfg(target_os = "linux")]
@@ -45,8 +46,9 @@ pub use error::{DebugError, Reason};
 pub use look::{
     CompletionKind, ElementPage, ElementSearch, Evaluation, FoundElement, Frame, FrameRef, Instruction,
     Location, MemoryBlock, Module, NumberFormat, Region, Register, RegisterSet, SourceFile, Stack, Thread,
-    ThreadState, ValueLimits, ValueState, Variable, VariablePage, VariableQuery, VariableScope,
+    ThreadState, ValueLimits, ValueState, Variable, VariablePage, VariableQuery, VariableScope, View,
 };
+pub use memory::{Memory, Pages, Unreadable};
 pub use output::{OutputChunk, OutputLog, OutputStream};
 pub use pointers::{FoundPointer, PointerKind, PointerPage, PointerSearch};
 pub use question::{

@@ -83,7 +83,7 @@ pub struct WriteHistory {
     /// One by one, in the order of time
     pub writes: Vec<HistoryWrite>,
     /// Who read it, most reads first, where that was asked for
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<ReadingStatement>,
     /// Before the first
     pub first: String,

@@ -23,6 +23,8 @@ pub enum Language {
     Rust,
     /// C#, F# or Visual Basic on .NET.
     Dotnet,
+    /// Whatever the processor runs, also where that is an interpreter.
+    Native,
     /// Something that is debugged through a debug adapter: a language, or the name of a profile.
     Other(String),
 }
@@ -35,6 +37,7 @@ impl From<String> for Language {
             "cpp" => Self::Cpp,
             "rust" => Self::Rust,
             "dotnet" => Self::Dotnet,
+            "native" => Self::Native,
             _ => Self::Other(name),
         }
     }
@@ -48,6 +51,7 @@ impl From<Language> for String {
             Language::Cpp => "cpp".into(),
             Language::Rust => "rust".into(),
             Language::Dotnet => "dotnet".into(),
+            Language::Native => "native".into(),
             Language::Other(name) => name,
         }
     }
@@ -61,7 +65,7 @@ impl JsonSchema for Language {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "auto, c, cpp, rust, dotnet, python, javascript, go, ruby, java, lldb, or a configured profile",
+            "description": "auto, native, dotnet, python, javascript, go, ruby, java, lldb, or a configured profile",
             "default": "auto",
         })
     }

@@ -71,6 +71,9 @@ pub struct Recording {
     pub events: u64,
     /// Checkpoints that are kept.
     pub checkpoints: u64,
+    /// When each of them was taken, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints_at: Vec<Moment>,
     /// What the log takes, in memory and on disk.
     pub bytes: u64,
     /// How often another thread took over. Threads of a recorded program run one at a time.
@@ -107,6 +110,9 @@ pub struct Happening {
     /// Where, for those that have a place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
+    /// The thread that did it, where it is one's doing; of a switch the one that takes over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadId>,
 }
 
 /// The kinds of [`Happening`].

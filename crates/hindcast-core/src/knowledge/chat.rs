@@ -35,6 +35,11 @@ pub struct Message {
     pub text: String,
 }
 
+/// What messages take, with what stands around each.
+pub fn bytes_of(messages: &[Message]) -> usize {
+    messages.iter().map(|message| message.text.len() + 16).sum()
+}
+
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
@@ -48,7 +53,7 @@ pub struct Reply {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChatError {
     /// Nobody listens there.
-    #[error("no Ollama answers at {address}: {reason}")]
+    #[error("no model server answers at {address}: {reason}")]
     Unreachable {
         /// Where it was looked for.
         address: String,
@@ -56,7 +61,7 @@ pub enum ChatError {
         reason: String,
     },
     /// It did not answer in time.
-    #[error("Ollama at {address} did not answer within {seconds} s")]
+    #[error("the model server at {address} did not answer within {seconds} s")]
     TimedOut {
         /// Where it was asked.
         address: String,
@@ -64,7 +69,7 @@ pub enum ChatError {
         seconds: u64,
     },
     /// It refused.
-    #[error("Ollama refused: {0}")]
+    #[error("the model server refused: {0}")]
     Refused(String),
     /// It began to answer and did not end.
     #[error("the answer broke off: {0}")]
@@ -83,9 +88,31 @@ pub trait ChatModel: Send + Sync {
     /// Where it is looked for, for people.
     fn address(&self) -> &str;
 
+    /// What people call it.
+    fn server(&self) -> &'static str {
+        "The model server"
+    }
+
+    /// Whether it is an Ollama, which people can give other models.
+    fn is_ollama(&self) -> bool {
+        false
+    }
+
+    /// How many bytes of messages it reads at once, as [`bytes_of`] counts them; none where only the server knows.
+    fn most_bytes(&self) -> Option<usize> {
+        None
+    }
+
     /// What is installed.
     async fn models(&self) -> Result<Vec<InstalledModel>, ChatError>;
 
-    /// Asks a model; `on_text` gets the answer piece by piece.
-    async fn chat(&self, model: &str, messages: &[Message], on_text: OnText<'_>) -> Result<Reply, ChatError>;
+    /// Asks a model; `on_text` gets the answer piece by piece. `room` is how many bytes the messages of this request and those that
+    /// go with it take at most: a server that loads a model for a size loads it once for all of them.
+    async fn chat(
+        &self,
+        model: &str,
+        messages: &[Message],
+        room: usize,
+        on_text: OnText<'_>,
+    ) -> Result<Reply, ChatError>;
 }

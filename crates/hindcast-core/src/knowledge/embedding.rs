@@ -65,8 +65,13 @@ pub trait Reranker: Send + Sync {
     /// The model's name.
     fn model(&self) -> &str;
 
-    /// For each passage how well it answers, 0..1.
+    /// For each passage how well it answers, as the model says it: the log-odds that it does.
     fn judge(&self, question: &str, passages: &[&str]) -> Result<Vec<f32>, EmbedError>;
+
+    /// Whether it reads more than English.
+    fn is_multilingual(&self) -> bool {
+        false
+    }
 }
 
 /// The models that a collection may choose besides the usual one. Blocks: opening one may read files or ask a server.

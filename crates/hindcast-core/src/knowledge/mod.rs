@@ -16,7 +16,7 @@ mod usage;
 mod vectors;
 mod web;
 
-pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Speaker};
+pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Speaker, bytes_of};
 
 pub use embedding::{EmbedError, Embedder, Models, Reranker};
 #[cfg(feature = "test-support")]

@@ -109,6 +109,8 @@ pub struct Document {
     pub reader: u32,
     /// What it is written in, where that was told or could be seen.
     pub language: Option<Language>,
+    /// When it was last changed or sent, as it says itself.
+    pub dated: Option<Timestamp>,
     /// The size of the original in bytes.
     pub size: u64,
     /// How many chunks it has.
@@ -200,9 +202,9 @@ pub struct DocumentFilter {
     pub source_type: Option<String>,
     /// Those with this tag.
     pub tag: Option<String>,
-    /// Those that changed from here on.
+    /// Those from this time on. A document's time is the one it gives itself, else its file's, else that of its last change here.
     pub since: Option<Timestamp>,
-    /// Those that last changed before.
+    /// Those from before this time.
     pub until: Option<Timestamp>,
 }
 
@@ -234,6 +236,8 @@ pub struct NewDocument {
     pub reader: u32,
     /// What it is written in, where that was told or could be seen.
     pub language: Option<Language>,
+    /// When it was last changed or sent, as it says itself.
+    pub dated: Option<Timestamp>,
     /// What it says it is about, and what whoever added it says.
     pub tags: Tags,
     /// The bytes as they came.

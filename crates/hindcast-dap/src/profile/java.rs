@@ -28,10 +28,14 @@ pub(super) fn java(program: &Path, is_java: bool, args: &[String], java: Option<
     while let Some(word) = words.next() {
         match word.as_str() {
             "-jar" | "-m" | "--module" => {
+                let runs = words.next().cloned();
+                // The class of a module may be told behind it.
+                let class = runs.as_deref().and_then(|runs| runs.split_once('/')).map(|(_, class)| class);
+                let entry = class.filter(|_| word != "-jar").map(|class| format!("{class}.main"));
                 options.push(word.clone());
-                options.extend(words.next().cloned());
+                options.extend(runs);
                 let (interpreter, args) = (Some(named), words.cloned().collect());
-                return Spelled { interpreter, interpreter_args: options, args, ..Spelled::default() };
+                return Spelled { interpreter, interpreter_args: options, args, entry, ..Spelled::default() };
             }
             valued if VALUED.contains(&valued) => {
                 options.push(word.clone());
@@ -101,6 +105,9 @@ mod tests {
     fn command_lines_of_java_are_taken_apart() {
         check("-Xmx1g -cp a.jar:b com.x.Main -v", Some("com.x.Main"), "-Xmx1g -cp a.jar:b", "-v");
         check("-jar app.jar -x", None, "-jar app.jar", "-x");
+        let args = ["-p", "mods", "--module", "app/com.x.Main", "-v"].map(str::to_owned);
+        let module = java(Path::new("java"), true, &args, None);
+        assert_eq!((module.entry.as_deref(), module.args.len()), (Some("com.x.Main.main"), 1));
         check("-ea /nowhere/Main.java a", Some("Main"), "-ea", "a");
         let class = java(Path::new("/x/Main.class"), false, &[], None);
         assert_eq!(

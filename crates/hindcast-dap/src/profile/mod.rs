@@ -31,6 +31,8 @@ pub struct Profile {
     pub title: String,
     /// What it is called
     pub adapter: String,
+    /// The profile that says what this one does not. It names its own programs (`languages`, `extensions`, `interpreters`)
+    pub extends: String,
     /// Names that `language` may have for it
     pub languages: Vec<String>,
     /// File name extensions of programs for it
@@ -39,6 +41,8 @@ pub struct Profile {
     pub interpreters: Vec<String>,
     /// How to start it: the first that answers is used
     pub commands: Vec<Vec<String>>,
+    /// Ends of the names of source files, where these are not `extensions`
+    pub source_extensions: Vec<String>,
     /// What it speaks
     pub transport: Transport,
     /// What it calls itself
@@ -53,6 +57,8 @@ pub struct Profile {
     pub launch_request: String,
     /// The function to stop in at first; where empty, the adapter stops at the first line itself
     pub entry: String,
+    /// A request that makes the adapter stop at the first line, where it is a matter of neither `launch` nor `entry`
+    pub entry_request: EntryRequest,
     /// Exception filters for what nobody catches
     pub uncaught: Vec<String>,
     /// Exception filters for all that is raised
@@ -76,6 +82,24 @@ pub struct Profile {
     pub poke: String,
     /// A condition for exceptions of a type and those derived from it, where filters take one; `{type}` is its name
     pub of_type: String,
+    /// Whether what was raised where the program stands is of a type or derived from it, where there is an expression for that;
+    /// `{type}` is the last part of its name
+    pub raised_is: String,
+    /// The type of what was raised and kept, or `undefined` where nothing is kept: it is what nobody catches
+    pub raised_type: String,
+    /// Whether what was raised has come through a line of a function that was called from here, where an adapter stops in each
+    /// function that it comes through; `{file}` is a text, the name of the file, and `{line}` is the line
+    pub came_through: String,
+    /// An expression of the name of the type that the type of the name `{type}` is derived from
+    pub supertype: String,
+    /// Whether a call that is evaluated never ends where it is stopped, so that nothing is to stop it
+    pub calls_must_not_stop: bool,
+    /// Whether a step that a breakpoint ended still ends by itself after the program was told to continue
+    pub steps_outlive_stops: bool,
+    /// What to do instead of stopping where something is raised
+    pub instead_of_raised: String,
+    /// What to do to learn what led to an exception, where the adapter cannot tell
+    pub instead_of_causes: String,
     /// A condition that always holds and keeps what was raised as `error`, where filters take one
     pub keep_raised: String,
     /// An expression whose value is JSON: what led to what was kept
@@ -84,6 +108,16 @@ pub struct Profile {
     pub hits_are_counted_here: bool,
     /// Whether functions are found in the sources, because the adapter does not find them by name
     pub functions_by_line: bool,
+    /// Whether it moves breakpoints from lines without code without telling, so that they are moved here
+    pub moves_silently: bool,
+    /// Types of sequences of which it shows only the beginning
+    pub sliced: Vec<String>,
+    /// The expression of a part of such a sequence: `{value}`, `{from}`, `{to}`
+    pub slice: String,
+    /// The variable among the parts of a value that tells how many there are
+    pub length: String,
+    /// Variables among the parts of a value that stand for parts that are not shown
+    pub rest: Vec<String>,
     /// Exceptions by which programs end as they want to
     pub harmless: Vec<String>,
     /// The local variable that holds what was raised, where the adapter does not tell why it stops
@@ -117,8 +151,34 @@ pub struct Profile {
     pub pauses_by_itself: bool,
     /// An expression that takes out the breakpoints of a program that is let go of, where the adapter leaves them
     pub let_go: String,
+    /// An expression that takes out the breakpoint at `{line}` of the file `{file}`, a text, where the adapter keeps those that it is
+    /// no longer told of
+    pub forget_line: String,
+    /// Which processes that the program starts are debugged, too
+    pub follows: Follows,
+    /// An expression that is evaluated at the first stop of a program that was launched. A name of a variable in braces stands for
+    /// its value as it was given, or `nil`
+    pub prepare: String,
+    /// The expression of the exception that ends the program, where the adapter may show another that led to it
+    pub ends_with: String,
+    /// The cause of an exception, where that can be asked for; `{error}` is the exception
+    pub cause: String,
+    /// Where an exception was raised, such as `/a/b.rb:3:in 'f'`
+    pub raised_at: String,
     /// Whether programs have tasks as Python's `asyncio` has them, which are listed beside the threads
     pub has_tasks: bool,
+}
+
+/// A request by which an adapter stops at the first line, and by which it stops doing so.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EntryRequest {
+    /// Its name; empty where there is none
+    pub command: String,
+    /// Its arguments before the program begins
+    pub ask: Value,
+    /// Its arguments when the program has stopped
+    pub take_back: Value,
 }
 
 /// How a process shows where it waits for debuggers.
@@ -134,6 +194,19 @@ pub enum Waiting {
     Inspector,
     /// As Ruby does with `rdbg --open`: it listens at a file or a port
     Rdbg,
+}
+
+/// Which processes that a program starts are debugged, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Follows {
+    /// None
+    #[default]
+    Nothing,
+    /// Those that are forked off and run the same program
+    Forks,
+    /// Those that an interpreter of the profile runs
+    Interpreters,
 }
 
 /// What an adapter speaks.
@@ -179,6 +252,15 @@ pub enum Spelling {
     Go,
     /// As `java` does: classes, `-jar`, and sources, which are compiled
     Java,
+    /// As a browser does: options, and the file or the address of a page
+    Page,
+}
+
+impl Spelling {
+    /// That of the language in which the sources are written.
+    pub(crate) fn of_sources(self) -> Self {
+        if self == Self::Page { Self::Node } else { self }
+    }
 }
 
 /// Profiles by name.
@@ -214,9 +296,10 @@ pub struct Availability {
     pub install: String,
 }
 
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("python", include_str!("builtin/python.toml")),
     ("javascript", include_str!("builtin/javascript.toml")),
+    ("chromium", include_str!("builtin/chromium.toml")),
     ("go", include_str!("builtin/go.toml")),
     ("ruby", include_str!("builtin/ruby.toml")),
     ("lldb", include_str!("builtin/lldb.toml")),
@@ -241,6 +324,7 @@ impl Profiles {
             let table = tables.entry(name.clone()).or_insert_with(|| Value::Object(serde_json::Map::new()));
             merge(table, changes);
         }
+        inherit(&mut tables)?;
         let read = |(name, table): (String, Value)| {
             let wrong = |why: String| ProfileError { name: name.clone(), why };
             let mut profile: Profile =
@@ -329,6 +413,24 @@ impl Profile {
         self.attach_to_port.as_object().is_some_and(|arguments| !arguments.is_empty())
     }
 
+    /// Ends of the names of its source files.
+    pub(crate) fn source_extensions(&self) -> &[String] {
+        if self.source_extensions.is_empty() { &self.extensions } else { &self.source_extensions }
+    }
+
+    /// The interpreter that runs a script; none where the program is one itself, or where none is found.
+    pub fn interpreter_of(
+        &self,
+        script: &Path,
+        cwd: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> Option<PathBuf> {
+        if self.is_interpreter(script) {
+            return None;
+        }
+        spelling::spell(self, script, &[], cwd, env).interpreter.map(PathBuf::from)
+    }
+
     /// Whether a file is a program that runs such programs, whatever version its name ends with.
     pub(crate) fn is_interpreter(&self, program: &Path) -> bool {
         let Some(name) = program.file_name().and_then(OsStr::to_str) else { return false };
@@ -366,6 +468,36 @@ fn merge(table: &mut Value, changes: &Value) {
     }
 }
 
+/// What tells profiles from each other, so that none has it from another.
+const OWN: [&str; 5] = ["title", "adapter", "languages", "extensions", "interpreters"];
+
+/// Fills in what tables do not say from those that they extend.
+fn inherit(tables: &mut BTreeMap<String, Value>) -> Result<(), ProfileError> {
+    let given = tables.clone();
+    for (name, table) in tables {
+        let Some(base) = table.get("extends").and_then(Value::as_str) else { continue };
+        let wrong = |why: String| ProfileError { name: name.clone(), why };
+        let from = given.get(base).and_then(Value::as_object);
+        let from = from.ok_or_else(|| wrong(format!("there is no profile `{base}` that it could extend")))?;
+        if from.contains_key("extends") {
+            return Err(wrong(format!("`{base}` extends another profile itself")));
+        }
+        let Some(table) = table.as_object_mut() else { continue };
+        for (key, value) in from.iter().filter(|(key, _)| !OWN.contains(&key.as_str())) {
+            // Each file is found by itself.
+            if let ("locate", Some(files), Some(base)) =
+                (key.as_str(), table.get_mut(key).and_then(Value::as_object_mut), value.as_object())
+            {
+                for (file, places) in base {
+                    files.entry(file.clone()).or_insert_with(|| places.clone());
+                }
+            }
+            table.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -388,6 +520,8 @@ mod tests {
             ("npm", Some("js-debug")),
             ("/usr/bin/go", Some("delve")),
             ("x.rb", Some("rdbg")),
+            ("/a/index.html", Some("js-debug with Chromium")),
+            ("/usr/bin/chromium", Some("js-debug with Chromium")),
             ("/bin/true", None),
             ("/bin/gopher", None),
         ] {
@@ -423,6 +557,26 @@ mod tests {
         assert_eq!(profiles.of_program(Path::new("x.lua")).unwrap().adapter, "lua");
         assert_eq!(profiles.named("Lua").unwrap().title, "lua");
         assert!(profiles.named("cobol").is_none());
+    }
+
+    #[test]
+    fn a_profile_has_from_another_what_it_does_not_say() {
+        let users = BTreeMap::from([
+            ("javascript".to_owned(), json!({ "commands": [["other-node"]] })),
+            (
+                "edge".to_owned(),
+                json!({ "extends": "javascript", "interpreters": ["edge"], "locate": { "browser": ["/x"] } }),
+            ),
+        ]);
+        let profiles = Profiles::with(&users).unwrap();
+        let edge = profiles.named("edge").unwrap();
+        assert_eq!(edge.commands, [["other-node"]], "as the user changed it");
+        assert_eq!(edge.locate.keys().collect::<Vec<_>>(), ["browser", "server"]);
+        assert_eq!((edge.title.as_str(), edge.extensions.len()), ("edge", 0));
+        assert_eq!(profiles.of_program(Path::new("x.js")).unwrap().adapter, "js-debug");
+        let unknown = BTreeMap::from([("edge".to_owned(), json!({ "extends": "nothing" }))]);
+        let why = Profiles::with(&unknown).unwrap_err().to_string();
+        assert!(why.contains("`edge`: there is no profile `nothing`"), "{why}");
     }
 
     #[test]

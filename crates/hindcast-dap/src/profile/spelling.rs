@@ -27,10 +27,14 @@ pub(crate) struct Spelled {
     pub(crate) interpreter_args: Vec<String>,
     /// What Go is to do.
     pub(crate) mode: Option<&'static str>,
+    /// The address of a page.
+    pub(crate) url: Option<String>,
     /// Whether these are tests.
     pub(crate) is_test: bool,
     /// The one test that is run, where it is known.
     pub(crate) test: Option<String>,
+    /// The function to stop in at first, where the command line tells it.
+    pub(crate) entry: Option<String>,
 }
 
 /// Takes a command line apart.
@@ -47,6 +51,7 @@ pub(crate) fn spell(
         Spelling::Executable => Spelled { program: Some(named), args: args.to_vec(), ..Spelled::default() },
         Spelling::Go => go(program, is_interpreter, args, cwd),
         Spelling::Java => java(program, is_interpreter, args, interpreter(profile, program, cwd, env)),
+        Spelling::Page => page(program, is_interpreter, args, cwd, interpreter(profile, program, cwd, env)),
         Spelling::Node if is_interpreter && !is_node(program) => {
             let is_test = args.iter().any(|word| word.starts_with("test"));
             let (interpreter, interpreter_args) = (Some(named), args.to_vec());
@@ -164,6 +169,26 @@ fn interpreted(interpreter: String, args: &[String], options: &Options) -> Spell
         }
     }
     spelled.args = words.cloned().collect();
+    spelled
+}
+
+/// A page by its file or its address, and options of the browser.
+fn page(program: &Path, is_browser: bool, args: &[String], cwd: &Path, browser: Option<String>) -> Spelled {
+    let (options, named): (Vec<_>, Vec<_>) = args.iter().cloned().partition(|word| word.starts_with('-'));
+    let file = |path: &Path| Some(cwd.join(path).display().to_string());
+    let mut spelled = Spelled { interpreter: browser, interpreter_args: options, ..Spelled::default() };
+    if !is_browser {
+        spelled.program = file(program);
+        return spelled;
+    }
+    spelled.interpreter = Some(program.display().to_string());
+    match named.first() {
+        Some(address) if address.contains("://") || address.starts_with("about:") => {
+            spelled.url = Some(address.clone());
+        }
+        Some(path) => spelled.program = file(Path::new(path)),
+        None => spelled.url = Some("about:blank".into()),
+    }
     spelled
 }
 
@@ -298,6 +323,17 @@ mod tests {
         assert_eq!(npm.interpreter_args, words("test -- --grep x"));
         let code = spelled("/usr/bin/node -e 1+1");
         assert_eq!(code.interpreter_args, words("-e 1+1"));
+    }
+
+    #[test]
+    fn a_page_is_a_file_or_an_address() {
+        let file = spelled("/project/index.html --window-size=80,60");
+        assert_eq!((file.program.as_deref(), file.url), (Some("/project/index.html"), None));
+        assert_eq!(file.interpreter_args, words("--window-size=80,60"));
+        let address = spelled("/usr/bin/chromium --lang=en http://localhost:8000/a");
+        assert_eq!(address.url.as_deref(), Some("http://localhost:8000/a"));
+        assert_eq!((address.program, address.interpreter_args), (None, words("--lang=en")));
+        assert_eq!(spelled("/usr/bin/chromium a.html").program.as_deref(), Some("/project/a.html"));
     }
 
     #[test]

@@ -23,7 +23,8 @@ impl Session {
     ) -> Result<Vec<DapVariable>, DebugError> {
         let path = frame.source.as_ref().and_then(|source| source.path.as_deref());
         let text = path.and_then(|path| text_of(Path::new(path)));
-        let names = text.and_then(|text| parameters(self.profile.spelling, &text, frame.line, &frame.name));
+        let names = text
+            .and_then(|text| parameters(self.profile.spelling.of_sources(), &text, frame.line, &frame.name));
         let names = names.ok_or_else(|| {
             let what = format!("{} does not tell arguments from locals here", self.profile.adapter);
             DebugError::Unsupported(Reason::new(what).advise("ask for `local`, which has both"))
@@ -48,7 +49,7 @@ pub(super) fn head_of(spelling: Spelling, name: &str) -> Option<Regex> {
         ),
         Spelling::Script => format!(r"^\s*(def|function|sub|fn)\s+(self\.)?{escaped}\b"),
         Spelling::Java => format!(r"^\s*([\w<>\[\],.@?]+\s+)+{escaped}\s*\([^;]*$"),
-        Spelling::Executable => return None,
+        Spelling::Executable | Spelling::Page => return None,
     };
     Regex::new(&pattern).ok()
 }

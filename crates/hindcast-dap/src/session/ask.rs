@@ -32,6 +32,8 @@ pub(super) enum Refusal {
     Refused(String),
     /// It did not answer in time.
     Late { command: String, waited: Duration },
+    /// It reads nothing any more.
+    Deaf(String),
     /// It is gone.
     Gone(String),
     /// It answered something else.
@@ -45,6 +47,9 @@ impl Refusal {
             Self::Refused(why) => why.clone(),
             Self::Late { command, waited } => {
                 format!("the debug adapter has not answered `{command}` within {} s", waited.as_secs_f32())
+            }
+            Self::Deaf(command) => {
+                format!("the debug adapter does not read what it is asked, such as `{command}`")
             }
             Self::Gone(why) => format!("the debug adapter is gone: {why}"),
             Self::Strange { command, why } => {
@@ -63,6 +68,7 @@ impl From<Refusal> for DebugError {
                 reason
                     .advise("wait and ask again, or end the session; the program may be busy in native code"),
             ),
+            Refusal::Deaf(_) => Self::System(reason.advise("end the session, and launch the program again")),
             Refusal::Refused(_) | Refusal::Strange { .. } => Self::System(reason),
         }
     }
@@ -93,7 +99,10 @@ impl Session {
         arguments: Value,
         within: Duration,
     ) -> Result<T, Refusal> {
-        let seq = self.client.send(to, command, arguments).map_err(|_| self.gone(to))?;
+        let seq = self.client.send(to, command, arguments).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Refusal::Deaf(command.to_owned()),
+            _ => self.gone(to),
+        })?;
         let until = Instant::now() + within;
         let mut pokes = self.pokes_for(to, command);
         loop {
@@ -202,6 +211,11 @@ impl Session {
             let program_ended = self.program.as_ref().is_some_and(|program| program.ended().is_some())
                 || self.is_program_the_adapter();
             self.state = if program_ended { State::Ended { told: false } } else { State::Lost(lost) };
+            if !program_ended {
+                // An adapter may have hung up and live on; what it was to debug ends with it.
+                self.adapter = None;
+                self.program = None;
+            }
         }
     }
 }

@@ -152,6 +152,7 @@ impl Session {
             children: Vec::new(),
             is_adopting: false,
             refused_children: 0,
+            late_children: 0,
             stops: VecDeque::new(),
             standing: HashMap::new(),
             breakpoints: Breakpoints::default(),
@@ -169,8 +170,14 @@ impl Session {
             was_attached: false,
             scratch: None,
             known_children: BTreeSet::new(),
+            named_others: BTreeSet::new(),
             raised_is_on: false,
             adapter_chooses: false,
+            supertypes: HashMap::new(),
+            told_lines: HashMap::new(),
+            told_at: HashMap::new(),
+            is_calling: false,
+            is_prepared: false,
             knows_pid: false,
             awaits_pause: false,
             awaited_port: None,
@@ -194,9 +201,13 @@ impl Session {
     }
 
     fn words_of_launch(&mut self, request: &LaunchRequest) -> Words {
-        let mut words = self.usual_words(request.just_my_code);
+        let in_library = self.entry_in_library();
+        let is_library = in_library.is_some() || self.is_in_package();
+        let mut words = self.usual_words(request.just_my_code && !is_library);
         let spelled = &self.spelled;
         words.set_if("program", spelled.program.clone());
+        words.set_if("url", spelled.url.clone());
+        words.set("browser_args", browser_args(&spelled.interpreter_args));
         words.set_if("module", spelled.module.clone());
         words.set_if("code", spelled.code.clone());
         words.set("args", json!(spelled.args));
@@ -204,7 +215,11 @@ impl Session {
         words.set_if("mode", spelled.mode);
         words.set("env", json!(request.env));
         let stops = request.stop_at_entry != StopAtEntry::No;
-        self.entry_line = self.first_line().filter(|_| stops);
+        if is_library && request.just_my_code {
+            let note = "the program belongs to a library, so that all code counts as yours";
+            self.notes.push(note.to_owned());
+        }
+        self.entry_line = in_library.or_else(|| self.first_line()).filter(|_| stops);
         words.set("stop_at_entry", stops && self.entry_line.is_none());
         let uses_scratch =
             self.profile.launch.to_string().contains("{scratch}") || self.spelled.source.is_some();
@@ -373,6 +388,10 @@ impl Session {
     /// A folder for what the adapter leaves behind when it is killed, such as sockets. Not where it starts the program, which
     /// would use the folder, too.
     fn temporary_folder(&self) -> Option<PathBuf> {
+        if self.profile.spelling == Spelling::Page {
+            // A page sees nothing of it, and its browser leaves sockets behind when it is killed.
+            return self.scratch.clone();
+        }
         // The path of a socket is at most 107 bytes long.
         const LONGEST: usize = 50;
         let is_apart =
@@ -464,6 +483,13 @@ impl Session {
             "start it from a shell to see whether it runs there; mend what the message names, and launch it again",
         ))
     }
+}
+
+/// Nobody sees the window, and Chromium does not start as root with its sandbox.
+fn browser_args(given: &[String]) -> Value {
+    let is_root = nix::unistd::geteuid().is_root();
+    let ours = ["--headless", "--disable-dev-shm-usage"].into_iter().chain(is_root.then_some("--no-sandbox"));
+    ours.chain(given.iter().map(String::as_str)).collect()
 }
 
 /// A port of this machine that nobody uses now.

@@ -60,9 +60,18 @@ impl Site {
         Self { at: At::Function(name), bound: HashMap::new(), known_at }
     }
 
+    /// Whether an adapter tells where it is in what the asked file was compiled to, as long as it has not read how.
+    fn is_in_compiled(&self, bound: &BoundBreakpoint) -> bool {
+        let At::Line { path, .. } = &self.at else { return false };
+        let told = bound.source.as_ref().and_then(|source| source.path.as_deref());
+        let real = |path: &str| std::fs::canonicalize(path).ok();
+        told.is_some_and(|told| told != path && real(told).is_some_and(|told| Some(told) != real(path)))
+    }
+
     fn location(&self, bound: &BoundBreakpoint) -> Option<Location> {
         let source = bound.source.as_ref().and_then(|source| source.path.clone());
         let (file, line) = match &self.at {
+            At::Line { path, line } if self.is_in_compiled(bound) => (Some(path.clone()), Some(*line)),
             At::Line { path, line } => (source.or(Some(path.clone())), bound.line.or(Some(*line))),
             At::Function(_) => match (&self.known_at, source, bound.line) {
                 (_, Some(file), Some(line)) => (Some(file), Some(line)),
@@ -138,7 +147,8 @@ impl Entry {
     fn moved(&self) -> Option<String> {
         self.sites.iter().find_map(|site| {
             let At::Line { line, .. } = &site.at else { return None };
-            let bound = site.bound.values().find(|bound| bound.verified)?.line?;
+            let bound = site.bound.values().find(|bound| bound.verified)?;
+            let bound = bound.line.filter(|_| !site.is_in_compiled(bound))?;
             (bound != *line).then(|| format!("line {line} has no code of its own: it is at line {bound}"))
         })
     }
@@ -156,6 +166,7 @@ impl Breakpoints {
             binding: entry.binding(!self.told_files.is_empty()),
             hit_count: entry.hits,
             notifications_sent: entry.sent,
+            counts: Vec::new(),
         }
     }
 
@@ -271,7 +282,10 @@ impl Session {
         self.breakpoints.entries.push(entry);
         if let Err(error) = self.tell_of(id) {
             self.breakpoints.entries.retain(|entry| entry.id != id);
-            let _ = self.tell_all();
+            // Whoever does not answer would not answer this either.
+            if !matches!(error, DebugError::System(_)) {
+                let _ = self.tell_all();
+            }
             return Err(error);
         }
         // Adapters may bind a moment later.
@@ -319,6 +333,7 @@ impl Session {
             binding: Binding::Pending { reason: "it is gone".into() },
             hit_count: 0,
             notifications_sent: 0,
+            counts: Vec::new(),
         })
     }
 
@@ -407,7 +422,7 @@ impl Session {
     /// Tells of all breakpoints in a file: adapters forget the others. Several at a line are one to them.
     fn send_file(&mut self, connection: ConnectionId, file: &str) -> Result<(), Refusal> {
         let mut lines: BTreeMap<u32, Vec<BreakpointId>> = BTreeMap::new();
-        for entry in self.breakpoints.entries() {
+        for entry in self.breakpoints.entries().filter(|_| !self.is_calling) {
             for site in &entry.sites {
                 if let At::Line { path, line } = &site.at
                     && path == file
@@ -443,6 +458,7 @@ impl Session {
                 told
             })
             .collect();
+        self.forget_lines(connection, file, &told)?;
         let name = file.rsplit('/').next().unwrap_or(file);
         let arguments = json!({
             "source": { "path": file, "name": name },
@@ -476,7 +492,7 @@ impl Session {
         let counts = self.adapter_counts(connection);
         let mut told: Vec<Value> = Vec::new();
         let mut names: Vec<(BreakpointId, String)> = Vec::new();
-        for entry in self.breakpoints.entries() {
+        for entry in self.breakpoints.entries().filter(|_| !self.is_calling) {
             for site in &entry.sites {
                 let At::Function(name) = &site.at else { continue };
                 let mut one = json!({ "name": name });
@@ -515,13 +531,17 @@ impl Session {
         capabilities.supports_hit_conditional_breakpoints && !self.profile.hits_are_counted_here
     }
 
-    /// Takes the function out that was only to be stopped in at first.
-    pub(super) fn forget_entry(&mut self) {
+    /// Takes out what was only to stop the program at first.
+    pub(super) fn forget_entry(&mut self, by_request: bool) {
+        let line = self.entry_line.take();
+        let request = by_request.then(|| self.profile.entry_request.clone());
         for connection in self.told_connections() {
-            match self.entry_line.take() {
-                Some((path, _)) => drop(self.send_file(connection, &path)),
-                None => drop(self.send_functions(connection)),
-            }
+            // Whoever does not answer stops once more, which is told then.
+            let _ = match (&request, &line) {
+                (Some(request), _) => self.tell(connection, &request.command, request.take_back.clone()),
+                (None, Some((path, _))) => self.send_file(connection, path),
+                (None, None) => self.send_functions(connection),
+            };
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::{
 
 /// So many are followed at once.
 const MOST_CONNECTIONS: usize = 64;
+/// An adapter that does not go on with so many children is not waited for any more.
+const MOST_LATE: u32 = 2;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -54,8 +56,13 @@ impl Session {
         }
         self.is_adopting = true;
         while let Some(child) = (!self.children.is_empty()).then(|| self.children.remove(0)) {
+            if self.late_children >= MOST_LATE {
+                self.refused_children += 1;
+                continue;
+            }
             let adopted = self.adopt(&child);
             if let Err(refusal) = adopted {
+                self.late_children += u32::from(matches!(refusal, Refusal::Late { .. }));
                 let why = refusal.why();
                 tracing::debug!(%why, "a child session cannot be opened");
                 self.refused_children += 1;
@@ -81,7 +88,8 @@ impl Session {
             .ok_or_else(|| Refusal::Refused(format!("`{host}` is not this machine")))?;
         let socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN).map_err(failed)?;
         let id = self.client.connect(|id, sender| connect_socket(id, socket, sender)).map_err(failed)?;
-        self.initialize(id, READY_WITHIN)?;
+        let within = READY_WITHIN.min(self.answer_within());
+        self.initialize(id, within)?;
         let launch = self
             .client
             .send(id, &child.request, child.configuration.clone())
@@ -148,6 +156,10 @@ impl Session {
     /// Tells a connection of all breakpoints, and lets it go.
     pub(super) fn configure(&mut self, id: ConnectionId) -> Result<(), Refusal> {
         self.send_all_breakpoints(id)?;
+        if self.stops_by_request() {
+            let request = self.profile.entry_request.clone();
+            self.tell(id, &request.command, request.ask)?;
+        }
         if self.client.connections[id.0].capabilities.supports_configuration_done_request {
             self.tell(id, "configurationDone", Value::Null)?;
         }

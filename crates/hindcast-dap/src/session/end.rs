@@ -38,6 +38,10 @@ impl Session {
                 if let Some(program) = self.program.take() {
                     program.release();
                 }
+                if let Some(pump) = self.pump.take() {
+                    // It goes on in any case; without a reader, to what it prints next.
+                    let _ = pump.leave();
+                }
             }
             Ending::Terminate => self.program = None,
         }

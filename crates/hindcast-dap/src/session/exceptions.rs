@@ -20,6 +20,9 @@ const CHAINED: [&str; 2] = [
     "During handling of the above exception, another exception occurred:",
 ];
 
+/// So many causes are told.
+const DEEPEST: u32 = 20;
+
 impl Session {
     /// What the user should know of an exception breakpoint, or why there cannot be one.
     pub(super) fn check_exception(
@@ -37,8 +40,12 @@ impl Session {
         }
         let has = |names: &[String]| names.iter().any(|name| self.has_filter(name));
         if exception.first_chance && !has(&self.profile.raised) {
+            let instead = match self.profile.instead_of_raised.as_str() {
+                "" => "set a breakpoint where it is raised",
+                instead => instead,
+            };
             return Ok(Some(format!(
-                "{} stops only at what nobody catches, not when it is raised",
+                "{} stops only at what nobody catches, not when it is raised: {instead}",
                 self.profile.adapter
             )));
         }
@@ -66,7 +73,7 @@ impl Session {
         if offered.is_empty() {
             return Ok(());
         }
-        wanted.retain(|name| offered.iter().any(|filter| filter.filter == *name));
+        wanted.retain(|name| offered.iter().any(|filter| filter.filter == *name) && !self.is_calling);
         self.raised_is_on = wants_raised;
         let takes_conditions =
             self.client.connections[connection.0].capabilities.supports_exception_filter_options;
@@ -79,9 +86,9 @@ impl Session {
         let all_types = self.condition_of_types().filter(|_| chooses);
         let option = |name: &String| {
             let of_types = all_types.as_ref().filter(|_| self.profile.raised.contains(name));
-            // js-debug stops where the condition of any filter holds, so there must be no other.
-            let keep = Some(&self.profile.keep_raised)
-                .filter(|_| keeps && of_types.is_some() == all_types.is_some());
+            // js-debug asks the conditions of all filters wherever one has any, so there must be no other.
+            let is_alone = !wants_raised || self.profile.raised.contains(name);
+            let keep = Some(&self.profile.keep_raised).filter(|_| keeps && is_alone);
             let conditions = of_types.map(|condition| format!("({condition})"));
             let conditions: Vec<_> = conditions.into_iter().chain(keep.cloned()).collect();
             match conditions.is_empty() {
@@ -91,26 +98,6 @@ impl Session {
         };
         let options: Vec<_> = wanted.iter().map(option).collect();
         self.tell(connection, "setExceptionBreakpoints", json!({ "filters": [], "filterOptions": options }))
-    }
-
-    /// What is true for the exceptions to stop at when they are raised; none where all are.
-    fn condition_of_types(&self) -> Option<String> {
-        let mut conditions = Vec::new();
-        for entry in self.breakpoints.entries() {
-            let Trigger::Exception(exception) = &entry.trigger else { continue };
-            let name = exception.exception_type.rsplit('.').next().unwrap_or_default();
-            let is_name =
-                !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
-            match () {
-                () if !exception.first_chance => {}
-                () if !is_name => return None,
-                () if exception.include_subtypes => {
-                    conditions.push(self.profile.of_type.replace("{type}", name))
-                }
-                () => conditions.push(format!("error.name === '{name}'")),
-            }
-        }
-        Some(conditions.join(" || "))
     }
 
     pub(super) fn judge_exception(
@@ -128,15 +115,26 @@ impl Session {
         let can_tell = self.client.connections[from.0].capabilities.supports_exception_info_request;
         let info: Option<ExceptionInfo> =
             can_tell.then(|| self.ask(from, "exceptionInfo", json!({ "threadId": dap })).ok()).flatten();
-        let mut raised = raised(info.as_ref(), stopped);
+        // Where a local variable holds what was raised, what nobody catches is told by another kind of stop.
+        let held = info.is_none().then(|| self.held(stop.thread)).flatten();
+        let is_held = held.is_some();
+        let mut raised = held.unwrap_or_else(|| raised(info.as_ref(), stopped));
         let escapes = info.as_ref().and_then(|info| info.break_mode.as_deref()) == Some("userUnhandled");
         // Not all adapters tell why they stop.
-        raised.unhandled |= !self.raised_is_on && !escapes;
+        raised.unhandled |= !self.raised_is_on && !escapes && !is_held;
+        if let Some(kept) = self.kept_type(stop.thread) {
+            raised.unhandled |= kept.is_none();
+            raised.exception_type = kept.unwrap_or(raised.exception_type);
+        }
         let matched = self.matching(&raised, stop.thread);
         raised.unhandled |= matched.is_empty() && self.adapter_chooses;
         let is_harmless = self.profile.harmless.contains(&raised.exception_type);
         let is_failure = (raised.unhandled || escapes && self.spelled.is_test) && !is_harmless;
         if matched.is_empty() && !is_failure {
+            self.carry_on(from)?;
+            return Ok(None);
+        }
+        if !raised.unhandled && !escapes && self.was_told(stop.thread) {
             self.carry_on(from)?;
             return Ok(None);
         }
@@ -149,8 +147,31 @@ impl Session {
         if raised.inner.is_empty() && !self.profile.causes.is_empty() {
             raised.inner = self.causes(stop.thread);
         }
+        if raised.unhandled && !self.profile.instead_of_causes.is_empty() {
+            let (adapter, instead) = (&self.profile.adapter, &self.profile.instead_of_causes);
+            stop.detail = Some(format!("{adapter} does not tell what led to it: {instead}"));
+        }
         stop.exception = Some(raised);
         Ok(Some(stop))
+    }
+
+    /// Whether an exception that passes through a function has come from where it was told already. Remembers where it is told.
+    fn was_told(&mut self, thread: ThreadId) -> bool {
+        if self.profile.came_through.is_empty() {
+            return false;
+        }
+        let Some(frame) = self.top_frame(thread) else { return false };
+        let path = frame.source.as_ref().and_then(|source| source.path.as_deref());
+        let name = path.unwrap_or_default().rsplit('/').next().unwrap_or_default().to_owned();
+        let came_from = self.told_at.get(&thread).cloned().is_some_and(|(name, line)| {
+            let question = self.profile.came_through.replace("{file}", &json!(name).to_string());
+            let question = question.replace("{line}", &line.to_string());
+            self.value_at(thread, &question).is_ok_and(|answer| answer.eq_ignore_ascii_case("true"))
+        });
+        if !came_from {
+            self.told_at.insert(thread, (name, frame.line));
+        }
+        came_from
     }
 
     /// What led to the exception that was kept when it was raised.
@@ -169,11 +190,19 @@ impl Session {
 
     /// What was raised where the program stands though nobody stepped there.
     pub(super) fn raised_at(&mut self, thread: ThreadId) -> Option<RaisedException> {
-        if self.profile.raised_variable.is_empty() || matches!(self.plan, Plan::Step(_)) {
+        if matches!(self.plan, Plan::Step(_)) {
+            return None;
+        }
+        self.held(thread).map(|raised| RaisedException { unhandled: true, ..raised })
+    }
+
+    /// What was raised, where a local variable of the innermost frame holds it.
+    fn held(&mut self, thread: ThreadId) -> Option<RaisedException> {
+        if self.profile.raised_variable.is_empty() {
             return None;
         }
         let query = VariableQuery {
-            frame: FrameRef { thread, index: 0 },
+            frame: FrameRef::of(thread, 0),
             scope: VariableScope::Local,
             filter: Some(self.profile.raised_variable.clone()),
             offset: 0,
@@ -182,57 +211,37 @@ impl Session {
             allow_calls: None,
         };
         let raised = self.variables_of(&query).ok()?.variables.into_iter().next()?;
-        // `#<ArgumentError: bad input>`
-        let message = raised.value.split_once(": ").map(|(_, text)| text.trim_end_matches('>').to_owned());
+        let message = message_of(&raised.value);
         let exception_type = raised.type_name;
-        Some(RaisedException { exception_type, message, unhandled: true, ..RaisedException::default() })
+        Some(RaisedException { exception_type, message, ..RaisedException::default() })
     }
 
-    /// The exception breakpoints that an exception is for.
-    fn matching(
-        &mut self,
-        raised: &RaisedException,
-        thread: ThreadId,
-    ) -> Vec<hindcast_core::debug::BreakpointId> {
-        let candidates: Vec<_> = self
-            .breakpoints
-            .entries()
-            .filter_map(|entry| match &entry.trigger {
-                Trigger::Exception(exception) => Some((entry.id, exception.clone())),
-                _ => None,
-            })
-            .collect();
-        let mut matched = Vec::new();
-        for (id, wanted) in candidates {
-            let is_time = if raised.unhandled { wanted.second_chance } else { wanted.first_chance };
-            if is_time && (is_named(&wanted, &raised.exception_type) || self.is_subtype(&wanted, thread)) {
-                matched.push(id);
-            }
+    /// The exception that ends the program, with what led to it: the adapter may show the first of its causes instead.
+    pub(super) fn what_ends_it(&mut self, thread: ThreadId, shown: RaisedException) -> RaisedException {
+        let ends_with = self.profile.ends_with.clone();
+        let asked = self.threads.of(thread).zip(self.top_frame(thread));
+        let Some(((connection, _), frame)) = asked.filter(|_| !ends_with.is_empty()) else { return shown };
+        let (cause, raised_at) = (self.profile.cause.clone(), self.profile.raised_at.clone());
+        let mut ask = |expression: &str| {
+            let asked = json!({ "expression": expression, "frameId": frame.id, "context": "watch" });
+            self.ask::<DapVariable>(connection, "evaluate", asked).ok()
+        };
+        let Some((exception_type, message)) = ask(&ends_with).as_ref().and_then(read_inspected) else {
+            return shown;
+        };
+        let mut ended = RaisedException { exception_type, message, inner: Vec::new(), ..shown };
+        let mut error = ends_with;
+        for depth in 1..=DEEPEST {
+            error = cause.replace("{error}", &error);
+            let Some((exception_type, message)) = ask(&error).as_ref().and_then(read_inspected) else {
+                break;
+            };
+            let place = ask(&raised_at.replace("{error}", &error));
+            let thrown_at = place.and_then(|place| place_of_ruby(&place.value));
+            ended.inner.push(InnerException { depth, exception_type, message, thrown_at });
         }
-        matched
+        ended
     }
-
-    /// Whether the exception is of a type that is derived from the wanted one, as far as its language can be asked.
-    fn is_subtype(&mut self, wanted: &ExceptionBreakpoint, thread: ThreadId) -> bool {
-        let name = wanted.exception_type.rsplit('.').next().unwrap_or_default();
-        let is_name =
-            !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
-        if !wanted.include_subtypes || !is_name || self.profile.spelling != Spelling::Python {
-            return false;
-        }
-        let question = format!("'{name}' in [c.__name__ for c in __exception__[0].__mro__]");
-        self.value_at(thread, &question).is_ok_and(|answer| answer == "True")
-    }
-}
-
-fn is_named(wanted: &ExceptionBreakpoint, raised: &str) -> bool {
-    let wanted_name = wanted.exception_type.trim();
-    let last =
-        |name: &str| name.rsplit(['.', ':', '/']).next().unwrap_or(name).trim_start_matches('*').to_owned();
-    wanted_name == "*"
-        || wanted_name == raised
-        || last(wanted_name) == last(raised)
-        || wanted.include_subtypes && matches!(wanted_name, "Error" | "BaseException" | "StandardError")
 }
 
 fn raised(info: Option<&ExceptionInfo>, stopped: &Stopped) -> RaisedException {
@@ -312,8 +321,31 @@ fn place_of_call(line: &str) -> Option<Location> {
     Some(Location { file: Some(file), line: Some(line), function, ..Location::default() })
 }
 
+/// `#<ArgumentError: bad input>`
+fn message_of(inspected: &str) -> Option<String> {
+    let (_, text) = inspected.split_once(": ")?;
+    Some(text.strip_suffix('>').unwrap_or(text).to_owned())
+}
+
+/// What an exception of Ruby says of itself; none where the value is no exception.
+fn read_inspected(value: &DapVariable) -> Option<(String, Option<String>)> {
+    let said = value.value.strip_prefix("#<")?;
+    let named = said.split([':', '>']).next().unwrap_or_default();
+    let of_type = Some(value.type_name.as_str()).filter(|name| !name.is_empty()).unwrap_or(named);
+    Some((of_type.to_owned(), message_of(&value.value)))
+}
+
+/// `"/a/b.rb:3:in 'f'"`
+fn place_of_ruby(value: &str) -> Option<Location> {
+    let (place, function) = match value.trim_matches('"').split_once(":in ") {
+        Some((place, function)) => (place, Some(function.trim_matches(['`', '\'']).to_owned())),
+        None => (value.trim_matches('"'), None),
+    };
+    let (file, line) = place.rsplit_once(':')?;
+    Some(Location { file: Some(file.to_owned()), line: line.parse().ok(), function, ..Location::default() })
+}
+
 fn inner_of(details: &[ExceptionDetails], depth: u32, inner: &mut Vec<InnerException>) {
-    const DEEPEST: u32 = 20;
     for one in details.iter().filter(|_| depth <= DEEPEST) {
         let exception_type = one.full_type_name.clone().or_else(|| one.type_name.clone()).unwrap_or_default();
         inner.push(InnerException { depth, exception_type, message: one.message.clone(), thrown_at: None });
@@ -426,20 +458,22 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_known_by_their_last_name() {
-        let wanted = |name: &str| ExceptionBreakpoint {
-            exception_type: name.into(),
-            first_chance: true,
-            second_chance: true,
-            include_subtypes: false,
-            enabled: true,
+    fn exceptions_of_ruby_are_read_as_they_say_themselves() {
+        let said = |value: &str, type_name: &str| {
+            read_inspected(&DapVariable {
+                value: value.into(),
+                type_name: type_name.into(),
+                ..DapVariable::default()
+            })
         };
-        assert!(is_named(&wanted("*"), "anything"));
-        assert!(is_named(&wanted("errors.PathError"), "fs.PathError"));
-        assert!(is_named(&wanted("ValueError"), "ValueError"));
-        assert!(!is_named(&wanted("ValueError"), "UnicodeError"));
-        assert!(!is_named(&wanted("Error"), "TypeError"));
-        assert!(is_named(&ExceptionBreakpoint { include_subtypes: true, ..wanted("Error") }, "TypeError"));
+        let (name, message) = said("#<KeyError: key not found: :a>", "KeyError").unwrap();
+        assert_eq!((name.as_str(), message.as_deref()), ("KeyError", Some("key not found: :a")));
+        assert_eq!(said("#<IOError: x>", "").unwrap().0, "IOError");
+        assert!(said("nil", "NilClass").is_none());
+        let place = place_of_ruby("\"/a/b.rb:3:in `load'\"").unwrap();
+        assert_eq!((place.file.as_deref(), place.line), (Some("/a/b.rb"), Some(3)));
+        assert_eq!(place.function.as_deref(), Some("load"));
+        assert_eq!(place_of_ruby("nil"), None);
     }
 
     #[test]

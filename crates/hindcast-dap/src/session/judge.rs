@@ -1,5 +1,7 @@
 //! What a stop of an adapter means: one that the user hears of, or a reason to go on.
 
+use std::collections::BTreeMap;
+
 use hindcast_core::debug::{BreakpointId, DebugError, OutputStream, Stop, StopAtEntry, StopReason, ThreadId};
 use serde_json::json;
 
@@ -7,9 +9,11 @@ use super::{
     Session,
     breakpoints::native_hits,
     movement::{Plan, Step},
+    types::Stops,
 };
 use crate::{
     protocol::{DapVariable, Stopped},
+    purity,
     transport::ConnectionId,
 };
 
@@ -30,6 +34,7 @@ impl Session {
             exception: None,
             exit_code: None,
         };
+        self.prepare(thread);
         if self.awaits_pause && !self.profile.pause_with.is_empty() {
             let depth = self.frames(thread, 2)?.len();
             if self.seen.is_in_eval(from, dap) {
@@ -47,17 +52,36 @@ impl Session {
             StopReason::Step if begins => stop.reason = StopReason::Entry,
             StopReason::Step => {
                 if let Some(raised) = self.raised_at(thread) {
+                    let raised = self.what_ends_it(thread, raised);
                     if self.profile.harmless.contains(&raised.exception_type) {
                         self.carry_on(from)?;
                         return Ok(None);
                     }
+                    let first = raised.inner.last().map(|first| first.exception_type.clone());
+                    stop.detail =
+                        first.map(|first| format!("it stands where `{first}` was raised, which led to it"));
                     stop.reason = StopReason::Exception;
                     stop.exception = Some(raised);
                     return Ok(Some(stop));
                 }
+                if self.profile.steps_outlive_stops && !matches!(self.plan, Plan::Step(_)) {
+                    self.carry_on(from)?;
+                    return Ok(None);
+                }
                 return self.judge_step(from, stop);
             }
             StopReason::Pause if begins && !self.was_attached => stop.reason = StopReason::Entry,
+            StopReason::Pause
+                if self.profile.pauses_by_itself
+                    && !self.awaits_pause
+                    && !self.was_attached
+                    && matches!(self.plan, Plan::Begin) =>
+            {
+                // It always stops at the beginning, which nobody asked for here.
+                self.plan = Plan::Continue;
+                self.carry_on(from)?;
+                return Ok(None);
+            }
             StopReason::Entry if self.was_attached => stop.reason = StopReason::Pause,
             StopReason::Entry if !matches!(self.plan, Plan::Begin) => {
                 // A process that the program started stops at its beginning, which nobody asked for.
@@ -82,6 +106,19 @@ impl Session {
         Ok(Some(stop))
     }
 
+    /// Evaluates once what later questions rest on.
+    fn prepare(&mut self, thread: ThreadId) {
+        if self.is_prepared || self.was_attached || self.profile.prepare.is_empty() {
+            return;
+        }
+        self.is_prepared = true;
+        let expression = with_variables(&self.profile.prepare, &self.env);
+        if let Err(why) = self.value_at(thread, &expression) {
+            tracing::debug!(%why, "the program is not prepared");
+        }
+        self.seen.forget();
+    }
+
     fn judge_breakpoint(
         &mut self,
         from: ConnectionId,
@@ -90,11 +127,12 @@ impl Session {
     ) -> Result<Option<Stop>, DebugError> {
         let mut hit = self.hit_breakpoints(from, stop.thread, stopped);
         let is_first_line = self.entry_line.is_some() && matches!(self.plan, Plan::Begin);
-        let is_entry = hit.is_empty() && (is_first_line || self.entry_function().is_some());
+        let by_request = self.stops_by_request();
+        let is_entry = hit.is_empty() && (is_first_line || by_request || self.entry_function().is_some());
         if is_entry {
             stop.reason = StopReason::Entry;
             self.plan = Plan::Continue;
-            self.forget_entry();
+            self.forget_entry(by_request);
             return Ok(Some(stop));
         }
         if hit.is_empty() {
@@ -243,9 +281,13 @@ impl Session {
         let (connection, _) = self.threads.of(thread).ok_or("there is no such thread")?;
         let frame = self.top_frame(thread).ok_or("there is no frame")?;
         let arguments = json!({ "expression": expression.trim(), "frameId": frame.id, "context": "watch" });
-        let result: DapVariable =
-            self.ask(connection, "evaluate", arguments).map_err(|refusal| refusal.why())?;
-        Ok(result.value)
+        let result: Result<DapVariable, _> = match purity::check(expression) {
+            Ok(()) => self.ask(connection, "evaluate", arguments),
+            Err(_) => self.undisturbed(connection, Stops::All, |session| {
+                session.ask(connection, "evaluate", arguments)
+            }),
+        };
+        result.map(|result| result.value).map_err(|refusal| refusal.why())
     }
 
     /// Goes on with the movement that was under way.
@@ -312,6 +354,28 @@ impl Session {
     }
 }
 
+/// An expression with the values of variables, written as texts.
+fn with_variables(expression: &str, env: &BTreeMap<String, String>) -> String {
+    let mut filled = String::new();
+    let mut rest = expression;
+    while let Some((before, name, behind)) = rest.split_once('{').and_then(|(before, after)| {
+        let (name, behind) = after.split_once('}')?;
+        Some((before, name, behind))
+    }) {
+        filled.push_str(before);
+        let is_variable =
+            !name.is_empty() && name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
+        match env.get(name).filter(|_| is_variable) {
+            // What stands behind `#` in a text of Ruby may be code.
+            Some(value) => filled.push_str(&json!(value).to_string().replace('#', "\\#")),
+            None if is_variable => filled.push_str("nil"),
+            None => filled.push_str(&format!("{{{name}}}")),
+        }
+        rest = behind;
+    }
+    filled + rest
+}
+
 fn reason_of(reason: &str) -> StopReason {
     let reason = reason.to_lowercase();
     match reason.as_str() {
@@ -332,4 +396,16 @@ fn is_false(value: &str) -> bool {
         value.trim(),
         "false" | "False" | "0" | "None" | "nil" | "null" | "undefined" | "" | "''" | "\"\""
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_written_as_texts_and_blocks_stay() {
+        let env = BTreeMap::from([("RUBYOPT".to_owned(), "-W0 \"#{1}".to_owned())]);
+        let filled = with_variables("a = {RUBYOPT}; b = {NONE}; at_exit { $c = $! }", &env);
+        assert_eq!(filled, r#"a = "-W0 \"\#{1}"; b = nil; at_exit { $c = $! }"#);
+    }
 }

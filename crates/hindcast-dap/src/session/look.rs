@@ -299,7 +299,7 @@ impl Session {
                     return Ok(Vec::new());
                 };
                 let query = VariableQuery {
-                    frame: FrameRef { thread, index: 0 },
+                    frame: FrameRef::of(thread, 0),
                     scope: VariableScope::Local,
                     filter: None,
                     offset: 0,

@@ -14,18 +14,22 @@ mod children;
 mod end;
 mod events;
 mod exceptions;
+mod forgetting;
 mod judge;
+mod library;
 mod look;
 mod movement;
+mod others;
 mod places;
 mod sources;
 mod start;
 mod tasks;
 mod threads;
+mod types;
 mod values;
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
 };
@@ -70,7 +74,7 @@ pub(crate) struct Session {
     is_ready: Arc<AtomicBool>,
     pump: Option<Pump>,
     output: Arc<OutputLog>,
-    env: std::collections::BTreeMap<String, String>,
+    env: BTreeMap<String, String>,
     cwd: PathBuf,
     /// The request that begins it all, which is answered at some time.
     launch: Option<i64>,
@@ -78,6 +82,8 @@ pub(crate) struct Session {
     is_adopting: bool,
     /// Children that were not adopted, by what they are.
     refused_children: u32,
+    /// Children that an adapter asked for and did not go on with.
+    late_children: u32,
     stops: VecDeque<(ConnectionId, Stopped)>,
     /// Which connections stand, and with which thread.
     standing: HashMap<ConnectionId, i64>,
@@ -101,10 +107,22 @@ pub(crate) struct Session {
     /// Folders that go with the session.
     scratch: Option<PathBuf>,
     known_children: BTreeSet<u32>,
+    /// Processes that were told not to be followed.
+    named_others: BTreeSet<u32>,
     /// Whether adapters stop at exceptions that are raised, too.
     raised_is_on: bool,
     /// Whether adapters choose the types of exceptions by themselves.
     adapter_chooses: bool,
+    /// The types that types of exceptions are derived from, as far as the program was asked.
+    supertypes: HashMap<String, Option<String>>,
+    /// The conditions at the lines of files, as connections have them, where they keep what they are no longer told of.
+    told_lines: HashMap<(ConnectionId, String), BTreeMap<u32, Option<String>>>,
+    /// Where each thread was last told to raise an exception: the name of the file, and the line.
+    told_at: HashMap<ThreadId, (String, u32)>,
+    /// Whether a function is called for the user, in which nothing is to stop.
+    is_calling: bool,
+    /// Whether the program was prepared for what will be asked of it.
+    is_prepared: bool,
     /// Whether an adapter said which process it is.
     knows_pid: bool,
     /// Whether the program was asked to stop, and has not yet.

@@ -230,7 +230,10 @@ impl Session {
         loop {
             self.check_launch()?;
             if let Some((connection, stopped)) = self.stops.pop_front() {
-                if let Some(stop) = self.judge(connection, stopped)? {
+                if let Some(stop) = self.judge(connection, stopped)?
+                    // What has ended meanwhile stands nowhere.
+                    && matches!(self.state, State::Configuring | State::Live)
+                {
                     return Ok(Outcome::Stopped(self.arrived(stop)));
                 }
                 continue;
@@ -276,6 +279,11 @@ impl Session {
         if let Some(pump) = &self.pump {
             pump.drain();
         }
+        self.learn_pid();
+        if stop.reason != StopReason::Step {
+            // A look at all threads takes longer than many a step.
+            self.name_others();
+        }
         if !self.notes.is_empty() {
             let notes = std::mem::take(&mut self.notes).join("; ");
             stop.detail = Some(match stop.detail.take() {
@@ -283,7 +291,6 @@ impl Session {
                 None => notes,
             });
         }
-        self.learn_pid();
         self.last_stop = Some(stop.clone());
         stop
     }
@@ -433,12 +440,19 @@ impl Session {
         }
     }
 
+    /// Whether a request makes the adapter stop at the first line.
+    pub(super) fn stops_by_request(&self) -> bool {
+        let wanted = self.stop_at_entry != hindcast_core::debug::StopAtEntry::No && !self.was_attached;
+        wanted && !self.profile.entry_request.command.is_empty() && matches!(self.plan, Plan::Begin)
+    }
+
     /// A place to stop at before anything else, where the adapter does not do that by itself.
     pub(super) fn entry_function(&self) -> Option<String> {
         let wanted = self.stop_at_entry != hindcast_core::debug::StopAtEntry::No && !self.was_attached;
         let program = self.spelled.program.as_deref().map(|program| format!("{program}."));
         let entry = self.profile.entry.replace("{program}.", &program.unwrap_or_default());
-        let entry = self.spelled.test.clone().unwrap_or(entry);
+        let named = self.spelled.test.clone().or_else(|| self.spelled.entry.clone());
+        let entry = named.unwrap_or(entry);
         (wanted && !self.profile.entry.is_empty() && matches!(self.plan, Plan::Begin)).then_some(entry)
     }
 }

@@ -27,8 +27,14 @@ impl Session {
             }
             Place::Line { file, line } => {
                 let path = self.resolve(file)?;
-                let note = check_line(Path::new(&path), *line)?;
-                Ok((vec![Site::line(path, *line)], note))
+                check_line(Path::new(&path), *line)?;
+                let at = match self.profile.moves_silently {
+                    true => line_of_body(Path::new(&path), line.saturating_sub(1)).max(1),
+                    false => *line,
+                };
+                let note =
+                    (at != *line).then(|| format!("line {line} has no code of its own: it is at line {at}"));
+                Ok((vec![Site::line(path, at)], note))
             }
             Place::Statement { file, text } => {
                 let path = self.resolve(file)?;
@@ -70,9 +76,11 @@ impl Session {
 
     /// The lines of the program's sources that define a function of this name.
     fn definitions(&self, name: &str) -> Vec<(String, u32)> {
-        let Some(pattern) = head_of(self.profile.spelling, short_name(name)) else { return Vec::new() };
+        let Some(pattern) = head_of(self.profile.spelling.of_sources(), short_name(name)) else {
+            return Vec::new();
+        };
         let mut found = Vec::new();
-        for file in self.sources.files(&self.profile.extensions) {
+        for file in self.sources.files(self.profile.source_extensions()) {
             let Some(text) = text_of(Path::new(&file)) else { continue };
             for (at, line) in text.lines().enumerate() {
                 if line.len() < 2000 && pattern.is_match(line) {
@@ -88,11 +96,11 @@ impl Session {
 }
 
 /// A line that is behind the end of its file can never be reached; a blank one may be moved.
-fn check_line(path: &Path, line: u32) -> Result<Option<String>, DebugError> {
-    let Some(text) = text_of(path) else { return Ok(None) };
+fn check_line(path: &Path, line: u32) -> Result<(), DebugError> {
+    let Some(text) = text_of(path) else { return Ok(()) };
     let count = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
     if (1..=count.max(1)).contains(&line) {
-        return Ok(None);
+        return Ok(());
     }
     let nearest = last_line_with_code(&text);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -9,7 +9,7 @@ use hindcast_core::debug::{
 use regex_lite::Regex;
 use serde_json::{Value, json};
 
-use super::{Session, ask::Refusal, assignment::assignment};
+use super::{Session, ask::Refusal, assignment::assignment, types::Stops};
 use crate::{
     protocol::{DapVariable, Scope},
     purity,
@@ -135,9 +135,20 @@ impl Session {
         shown.child_count = counted.filter(|count| *count > 0);
         if variable.variables_reference > 0 && !is_lazy && (limits.depth > 0 || is_opaque) {
             let page = (indexed > MOST_PARTS || limits.offset > 0 && indexed > 0)
-                .then(|| (limits.offset, u64::from(limits.children).clamp(1, MOST_PARTS)));
-            let parts = self.parts(connection, variable.variables_reference, page).unwrap_or_default();
-            let mut parts: Vec<_> = parts.iter().filter(|part| !self.is_hidden(part)).cloned().collect();
+                .then(|| (limits.offset, u64::from(limits.children).clamp(1, MOST_PARTS)))
+                // Some tell of parts behind the end, too.
+                .map(|(from, count)| (from, count.min(indexed.saturating_sub(from))));
+            let parts = match page {
+                Some((_, 0)) => Arc::default(),
+                page => self.parts(connection, variable.variables_reference, page).unwrap_or_default(),
+            };
+            let is_rest = |part: &DapVariable| self.profile.rest.contains(&part.name);
+            let length = parts.iter().find(|part| !part.name.is_empty() && part.name == self.profile.length);
+            let length = length.and_then(|length| length.value.parse().ok());
+            let counted = length.or(counted);
+            shown.truncated |= parts.iter().any(is_rest);
+            let is_shown = |part: &&DapVariable| !self.is_hidden(part) && !is_rest(part);
+            let mut parts: Vec<_> = parts.iter().filter(is_shown).cloned().collect();
             let total = counted.unwrap_or(parts.len() as u64).max(parts.len() as u64);
             shown.child_count = Some(total).filter(|total| *total > 0);
             if page.is_none() {
@@ -197,11 +208,46 @@ impl Session {
                 .map_err(|refusal| failed(expression, refusal))?,
             None => self.value_of(connection, frame.id, expression, evaluation.allow_calls)?,
         };
+        if let Some(page) = self.page_of(connection, frame.id, expression, &result, evaluation) {
+            return Ok(page);
+        }
         if evaluation.allow_calls.is_some() {
             // What ran may have changed anything.
             self.seen.forget_values();
         }
         Ok(self.answer(connection, expression, &result, evaluation))
+    }
+
+    /// A later part of a sequence of which the adapter shows only the beginning.
+    fn page_of(
+        &mut self,
+        connection: ConnectionId,
+        frame: i64,
+        expression: &str,
+        whole: &DapVariable,
+        evaluation: &Evaluation,
+    ) -> Option<Variable> {
+        let limits = evaluation.limits;
+        let is_sliced =
+            limits.offset > 0 && limits.depth > 0 && self.profile.sliced.contains(&whole.type_name);
+        // Its own value would be computed twice.
+        if !is_sliced || frame < 0 || purity::check(expression).is_err() {
+            return None;
+        }
+        let to = limits.offset.saturating_add(u64::from(limits.children));
+        let slice = self.profile.slice.replace("{value}", expression);
+        let slice = slice.replace("{from}", &limits.offset.to_string()).replace("{to}", &to.to_string());
+        let part = self.value_of(connection, frame, &slice, None).ok()?;
+        let part = self.shown(connection, &part, ValueLimits { offset: 0, ..limits });
+        let head = ValueLimits { offset: 0, depth: 1, children: 0, ..limits };
+        let named = DapVariable { name: expression.to_owned(), ..whole.clone() };
+        let mut shown = self.shown(connection, &named, head);
+        shown.truncated = true;
+        shown.children = part.children;
+        for (number, child) in (limits.offset..).zip(&mut shown.children) {
+            child.name = number.to_string();
+        }
+        Some(shown)
     }
 
     fn answer(
@@ -226,9 +272,13 @@ impl Session {
     ) -> Result<DapVariable, DebugError> {
         let arguments = json!({ "expression": expression, "frameId": frame, "context": "watch" });
         let within = calls.unwrap_or_else(|| self.answer_within());
-        let value: DapVariable = self
-            .ask_within(connection, "evaluate", arguments, within)
-            .map_err(|refusal| failed(expression, refusal))?;
+        let value: Result<DapVariable, _> = match purity::check(expression) {
+            Ok(()) => self.ask_within(connection, "evaluate", arguments, within),
+            Err(_) => self.undisturbed(connection, Stops::All, |session| {
+                session.ask_within(connection, "evaluate", arguments, within)
+            }),
+        };
+        let value = value.map_err(|refusal| failed(expression, refusal))?;
         if self.profile.failed_values.iter().any(|start| value.value.starts_with(start)) {
             return Err(failed(expression, Refusal::Refused(value.value)));
         }

@@ -102,6 +102,7 @@ impl Entry {
             binding,
             hit_count: self.hit_count,
             notifications_sent: self.notifications_sent,
+            counts: Vec::new(),
         }
     }
 
@@ -384,7 +385,7 @@ impl Session {
         thread: &Com<Thread>,
         id: BreakpointId,
     ) -> Result<Option<Option<String>>, DebugError> {
-        let frame = FrameRef { thread: self.thread_id(thread), index: 0 };
+        let frame = FrameRef::of(self.thread_id(thread), 0);
         if let Some(condition) = self.breakpoints.get(id)?.condition.clone() {
             match self.is_true(&condition, frame) {
                 Ok(true) => {}

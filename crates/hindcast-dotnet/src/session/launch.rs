@@ -267,6 +267,10 @@ impl Session {
         if let Some(spawned) = &mut self.launched {
             spawned.release();
         }
+        if let Some(pump) = self.pump.take() {
+            // It goes on in any case; without a reader, to what it prints next.
+            let _ = pump.leave();
+        }
         detached.map_err(super::failed)?;
         // Tells the runtime's library to give back what it holds.
         let _ = self.debugging.debugging.terminate();

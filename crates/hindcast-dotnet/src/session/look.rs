@@ -134,7 +134,7 @@ impl Session {
 
     pub(super) fn variable_names(&mut self, prefix: &str) -> Vec<String> {
         let Some(thread) = self.last_stop.as_ref().map(|stop| stop.thread) else { return Vec::new() };
-        let Ok(frame) = self.frame_at(FrameRef { thread, index: 0 }) else { return Vec::new() };
+        let Ok(frame) = self.frame_at(FrameRef::of(thread, 0)) else { return Vec::new() };
         let names = self.named(&frame).into_iter().map(|variable| variable.name);
         names.filter(|name| name.starts_with(prefix)).collect()
     }

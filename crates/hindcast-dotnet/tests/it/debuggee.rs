@@ -117,7 +117,7 @@ pub(crate) struct Debuggee {
 #[track_caller]
 pub(crate) fn locals_of(backend: &mut dyn DebugBackend, thread: ThreadId) -> Vec<Variable> {
     let query = VariableQuery {
-        frame: FrameRef { thread, index: 0 },
+        frame: FrameRef::of(thread, 0),
         scope: VariableScope::Local,
         filter: None,
         offset: 0,
@@ -195,7 +195,7 @@ impl Debuggee {
     pub(crate) fn evaluation(&self, expression: &str) -> Evaluation {
         Evaluation {
             expression: expression.to_owned(),
-            frame: FrameRef { thread: self.stop.as_ref().unwrap().thread, index: 0 },
+            frame: FrameRef::of(self.stop.as_ref().unwrap().thread, 0),
             limits: ValueLimits::default(),
             format: NumberFormat::Auto,
             may_write: false,

@@ -225,7 +225,7 @@ on_both! {
         let mut begun = |thread| {
             let mut evaluation = debuggee.evaluation("Doze()");
             evaluation.allow_calls = Some(Duration::from_millis(500));
-            evaluation.frame = FrameRef { thread, index: 0 };
+            evaluation.frame = FrameRef::of(thread, 0);
             let error = debuggee.backend.evaluate(&evaluation).unwrap_err().to_string();
             assert!(error.contains("cannot be ended"), "{error}");
             debuggee.evaluate("dozes")

@@ -121,7 +121,7 @@ on_both! {
         // What a method keeps while it waits can be looked at.
         let thread = debuggee.stop.as_ref().unwrap().thread;
         let mut evaluation = debuggee.evaluation("before");
-        evaluation.frame = hindcast_core::debug::FrameRef { thread, index: 2 };
+        evaluation.frame = hindcast_core::debug::FrameRef::of(thread, 2);
         assert_eq!(debuggee.backend.evaluate(&evaluation).unwrap().value, "30");
     }
 

@@ -18,7 +18,7 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 
 pub(crate) fn scope(debuggee: &mut Debuggee, scope: VariableScope, limits: ValueLimits) -> Vec<Variable> {
     let thread = debuggee.stop.as_ref().unwrap().thread;
-    let frame = FrameRef { thread, index: 0 };
+    let frame = FrameRef::of(thread, 0);
     let query =
         VariableQuery { frame, scope, filter: None, offset: 0, limit: 100, limits, allow_calls: None };
     debuggee.backend.variables(&query).unwrap().variables

@@ -14,8 +14,10 @@ pub(super) fn pieces(text: &str, part: Range<usize>, path: &mut HeadingPath, lar
 }
 
 fn sections(text: &str, part: Range<usize>, path: &mut HeadingPath) -> Vec<Section> {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+        | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
     let parser = Parser::new_ext(&text[part.clone()], options).into_offset_iter();
     let mut sections = vec![Section::new(path.names())];
     let mut depth = 0_usize;

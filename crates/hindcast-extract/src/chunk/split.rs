@@ -16,14 +16,25 @@ impl LineEnds {
     }
 }
 
-/// Puts neighbours together as long as they fit, and cuts what does not fit alone.
+/// A part of the limit up to which a piece is small.
+const SMALL: usize = 8;
+
+/// Puts neighbours together as long as they fit, and cuts what does not fit alone. What is small goes with the beginning of what is
+/// cut: a heading says nothing without its section.
 pub(super) fn pack(text: &str, blocks: Vec<Range<usize>>, limit: usize) -> Vec<Range<usize>> {
     let mut packed: Vec<Range<usize>> = Vec::new();
     for block in blocks {
         match packed.last_mut() {
             Some(last) if block.end - last.start <= limit => last.end = block.end,
             _ if block.len() <= limit => packed.push(block),
-            _ => packed.extend(cut(text, block, limit)),
+            Some(last) if last.len() <= limit / SMALL => {
+                let room = limit - last.len();
+                let mut parts = vec![last.clone()];
+                parts.extend(parts_of(text, block, room, limit));
+                packed.pop();
+                packed.extend(pack(text, parts, limit));
+            }
+            _ => packed.extend(pack(text, parts_of(text, block, limit, limit), limit)),
         }
     }
     packed
@@ -31,7 +42,8 @@ pub(super) fn pack(text: &str, blocks: Vec<Range<usize>>, limit: usize) -> Vec<R
 
 /// The paragraphs of a part of a text.
 pub(super) fn paragraphs(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
-    cut_after(text, range, "\n\n")
+    let parts = cut_after(text, range.clone(), "\n\n");
+    if parts.len() > 1 { parts } else { cut_after(text, range, "\n\r\n") }
 }
 
 /// Parts that begin at the margin behind an empty line: functions of a language that is not parsed, with the empty lines in them.
@@ -49,17 +61,15 @@ pub(super) fn blocks_at_margin(text: &str) -> Vec<Range<usize>> {
 }
 
 /// What a text is cut after, best first: paragraphs, lines, sentences, clauses, words.
-const SEAMS: [&str; 7] = ["\n\n", "\n", ". ", "! ", "? ", ", ", " "];
+const SEAMS: [&str; 8] = ["\n\n", "\n\r\n", "\n", ". ", "! ", "? ", ", ", " "];
 
-/// Pieces that fit, cut at the best seams there are.
-fn cut(text: &str, range: Range<usize>, limit: usize) -> Vec<Range<usize>> {
-    for seam in SEAMS {
-        let parts = cut_after(text, range.clone(), seam);
-        if parts.len() > 1 {
-            return pack(text, parts, limit);
-        }
-    }
-    cut_anywhere(text, range, limit)
+/// The parts of a text at the best seams there are. Where it has none they fit, the first in `room`.
+fn parts_of(text: &str, range: Range<usize>, room: usize, limit: usize) -> Vec<Range<usize>> {
+    let at_seams = SEAMS.iter().map(|seam| cut_after(text, range.clone(), seam));
+    at_seams
+        .into_iter()
+        .find(|parts| parts.len() > 1)
+        .unwrap_or_else(|| cut_anywhere(text, range.clone(), room, limit))
 }
 
 fn cut_after(text: &str, range: Range<usize>, seam: &str) -> Vec<Range<usize>> {
@@ -77,11 +87,11 @@ fn cut_after(text: &str, range: Range<usize>, seam: &str) -> Vec<Range<usize>> {
 }
 
 /// Text without any seam, such as Base64: cut between characters.
-fn cut_anywhere(text: &str, range: Range<usize>, limit: usize) -> Vec<Range<usize>> {
+fn cut_anywhere(text: &str, range: Range<usize>, room: usize, limit: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = range.start;
     while start < range.end {
-        let mut end = range.end.min(start + limit);
+        let mut end = range.end.min(start + if parts.is_empty() { room } else { limit });
         while !text.is_char_boundary(end) {
             end -= 1;
         }

@@ -74,6 +74,20 @@ fn every_language_is_cut_by_its_tree() {
 }
 
 #[test]
+fn a_heading_is_no_passage_of_its_own_where_its_section_is_cut() {
+    let sentences = "The mill grinds what the wind brings to it. ".repeat(60);
+    for section in [sentences.clone(), "风车把风带来的东西磨成粉。".repeat(100)] {
+        let text = format!("Chapter 3. The Glockenspiel\n\n{section}\n\nThe End");
+        let found = texts(Format::Text, &text);
+        assert!(found.len() > 2 && found[0].starts_with("Chapter 3."), "{found:#?}");
+        assert!(found[0].len() > 800, "{}", found[0]);
+    }
+    let text = format!("# Mills\n\n## The Glockenspiel\n\n{sentences}\n");
+    let found = texts(Format::Markdown, &text);
+    assert!(found[0].starts_with("## The Glockenspiel") && found[0].len() > 800, "{found:#?}");
+}
+
+#[test]
 fn pages_are_told_and_not_mixed() {
     let text = "first page\n\nsecond page";
     let extracted = Extracted { pages: vec![0..10, 12..23], ..Extracted::default() };

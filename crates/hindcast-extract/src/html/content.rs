@@ -106,6 +106,9 @@ const AROUND_WORDS: &[&str] = &[
     "topbar",
 ];
 
+/// An id of more words is made of a heading, and names no part of a page's layout.
+const LONGEST_AROUND_ID: usize = 3;
+
 /// Classes and ids of lists of what is elsewhere.
 const LINKS_CLASSES: &[&str] = &[
     "contents",
@@ -202,16 +205,46 @@ impl<'a> Content<'a> {
         match found.tag() {
             "footer" => return is_small && !self.tree.is_inside(node, |node| node.tag() == "blockquote"),
             "header" | "aside" if measure.link_share() >= 0.5 => return is_small,
-            // A paragraph or a word may be called anything.
-            "p" | "span" | "a" | "code" | "em" | "strong" | "pre" | "li" | "td" | "th" | "dt" | "dd" => {
+            // A heading, a paragraph or a word may be called anything.
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "p" | "span" | "a" | "code" | "em" | "strong"
+            | "pre" | "li" | "td" | "th" | "dt" | "dd" => {
                 return false;
             }
             _ => {}
         }
-        let mut words = names(found);
-        let is_named = words.any(|name| name.split(['-', '_']).any(|word| AROUND_WORDS.contains(&word)));
-        is_named && (measure.link_share() >= 0.3 || measure.text <= 200) && is_small
+        let is_linked = measure.link_share() >= 0.3;
+        let by_class = found.classes().any(|class| is_around_word(&class.to_ascii_lowercase()));
+        if !is_small || !(by_class || self.has_id_around(node, is_linked)) {
+            return false;
+        }
+        is_linked || measure.text <= 200
     }
+
+    /// Whether the id of an element says that it stands around the content. Programs make ids of headings, so the id of a section
+    /// tells what it is about: `related-macros`, `the-navigation-bar`.
+    fn has_id_around(&self, node: NodeId, is_linked: bool) -> bool {
+        let found = &self.tree[node];
+        let Some(id) = found.attribute("id").map(str::to_ascii_lowercase) else { return false };
+        let is_section = matches!(found.tag(), "section" | "table" | "figure" | "blockquote" | "details")
+            || found.classes().any(|class| class == "section");
+        if is_section || id.split(['-', '_']).count() > LONGEST_AROUND_ID || !is_around_word(&id) {
+            return false;
+        }
+        is_linked || !self.is_slug(node, &id)
+    }
+
+    /// Whether an id is made of the words of the heading that the element has.
+    fn is_slug(&self, node: NodeId, id: &str) -> bool {
+        let is_heading = |node: &Node| matches!(node.tag(), "h1" | "h2" | "h3" | "h4" | "h5" | "h6");
+        let Some(heading) = self.tree.find(node, is_heading) else { return false };
+        let heading = self.tree.text(heading).to_lowercase();
+        id.split(['-', '_']).all(|word| heading.contains(word))
+    }
+}
+
+/// Whether a class or an id has a word in it that tells what stands around the content.
+fn is_around_word(name: &str) -> bool {
+    name.split(['-', '_']).any(|word| AROUND_WORDS.contains(&word))
 }
 
 /// The classes and the id of an element, in lower case.

@@ -5,9 +5,10 @@ mod tree;
 mod write;
 
 use content::Content;
+use jiff::Timestamp;
 use tree::{DOCUMENT, Tree};
 
-use crate::{ExtractError, Extracted};
+use crate::{ExtractError, Extracted, dated};
 
 pub(crate) fn extract(html: &str) -> Result<Extracted, ExtractError> {
     let tree = Tree::of(html)?;
@@ -21,18 +22,39 @@ pub(crate) fn extract(html: &str) -> Result<Extracted, ExtractError> {
         text: Some(written.text),
         title: title.filter(|title| !title.is_empty()),
         description: description(&tree),
+        dated: date(&tree),
         lines: written.lines,
         blocks: written.blocks,
         ..Extracted::default()
     })
 }
 
-fn description(tree: &Tree) -> Option<String> {
+/// What pages call the time of their last change, best first.
+const DATES: [&str; 6] = [
+    "article:modified_time",
+    "last-modified",
+    "dcterms.modified",
+    "article:published_time",
+    "dcterms.date",
+    "date",
+];
+
+fn date(tree: &Tree) -> Option<Timestamp> {
+    DATES.iter().find_map(|name| dated::parse(metadata(tree, name)?))
+}
+
+/// What a page says of itself under a name.
+fn metadata<'a>(tree: &'a Tree, name: &str) -> Option<&'a str> {
     let meta = tree.find(DOCUMENT, |node| {
-        node.tag() == "meta"
-            && node.attribute("name").is_some_and(|name| name.eq_ignore_ascii_case("description"))
+        let is_named =
+            |given: &str| node.attribute(given).is_some_and(|given| given.eq_ignore_ascii_case(name));
+        node.tag() == "meta" && (is_named("name") || is_named("property"))
     })?;
-    let text = tree[meta].attribute("content")?.split_whitespace().collect::<Vec<_>>().join(" ");
+    tree[meta].attribute("content")
+}
+
+fn description(tree: &Tree) -> Option<String> {
+    let text = metadata(tree, "description")?.split_whitespace().collect::<Vec<_>>().join(" ");
     let is_short = !text.is_empty() && text.chars().count() <= 300;
     is_short.then_some(text)
 }

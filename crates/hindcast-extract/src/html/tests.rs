@@ -61,6 +61,36 @@ fn what_stands_around_the_content_is_left_out() {
 }
 
 #[test]
+fn headings_and_sections_with_ids_of_such_words_are_content() {
+    let long = "Words of the section that a reader came for, one after the other. ".repeat(8);
+    let page = format!(
+        "<body><nav><a href=/>Home</a></nav><div id=main-menu><a href=a>Start</a> <a href=b>End</a></div>\
+         <h1 id=using-structs-to-structure-related-data>Using Structs to Structure Related Data</h1><p>{long}</p>\
+         <h2 id=related-macros>Related macros</h2><p>They are short.</p>\
+         <section id=window-menu-shell-and-editor><h3>Window menu</h3><p>Opens a window.</p></section>\
+         <div class=section id=share><h3>Share</h3><p>Gives <a href=x>a part of it to all others</a>.</p></div>\
+         <div id=the-navigation-bar><h2>The navigation bar</h2><p>It is short, too.</p></div>\
+         <table id=cookie-fields><tr><th>Field</th></tr><tr><td>Max-Age</td></tr></table>\
+         <div id=related><a href=a>Other one</a> <a href=b>Other two</a></div>\
+         <div id=share-buttons>Tell others</div></body>"
+    );
+    let served = text(&page);
+    for kept in [
+        "# Using Structs to Structure Related Data",
+        "## Related macros\n\nThey are short.",
+        "### Window menu\n\nOpens a window.",
+        "### Share\n\nGives a part",
+        "## The navigation bar\n\nIt is short, too.",
+        "Max-Age",
+    ] {
+        assert!(served.contains(kept), "{kept}: {served}");
+    }
+    for left in ["Home", "Start", "Other one", "Tell others"] {
+        assert!(!served.contains(left), "{left}: {served}");
+    }
+}
+
+#[test]
 fn a_page_of_nothing_but_links_is_searched() {
     let page = "<h1>Useful</h1><ul><li><a href=a>Heron pictures</a><li><a href=b>Owl sounds</a><li><a href=c>Kites</a>\
                 <li><a href=d>Wrens</a><li><a href=e>Ducks</a></ul>";

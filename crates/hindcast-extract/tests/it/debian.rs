@@ -1,5 +1,7 @@
 //! Debian's reference: DocBook's HTML, in languages with and without spaces.
 
+use hindcast_extract::{Block, Role};
+
 use crate::{documents, files, read};
 
 #[test]
@@ -11,6 +13,11 @@ fn the_chapters_have_their_text_and_no_navigation() {
         assert!(chapters.len() >= 14, "{language}: {}", chapters.len());
         for path in chapters {
             let read = read(&path);
+            let source = std::fs::read_to_string(&path).unwrap();
+            let of_source = (1..=6).map(|level| source.matches(&format!("<h{level}")).count()).sum::<usize>();
+            let is_heading = |block: &&Block| matches!(block.role, Role::Heading { .. });
+            let of_text = read.extracted.blocks.iter().filter(is_heading).count();
+            assert_eq!(of_text, of_source, "{}: every heading is kept", path.display());
             for (text, chunk) in &read.chunks {
                 assert!(chunk.lines.0 <= chunk.lines.1, "{}", path.display());
                 assert!(!text.contains("](") && !text.contains("accesskey"), "{}: {text}", path.display());

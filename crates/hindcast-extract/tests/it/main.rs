@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod broken;
 mod debian;
 mod installed;
 mod manual;
 mod office;
 mod pdf;
 mod python;
+mod scanned;
 
 use std::{
     io::Write,

@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hindcast_extract::Chunk;
+use hindcast_extract::{Block, Chunk, Role};
 
-use crate::{documents, files, read};
+use crate::{Read, documents, files, read};
 
 fn html() -> Option<PathBuf> {
     Some(documents()?.join("usr/share/doc/python3.11/html"))
@@ -19,9 +19,9 @@ fn letters(text: &str) -> String {
 }
 
 /// What stands between the tags of headings and terms, found without a parser.
-fn headings(html: &str) -> HashSet<String> {
+fn headings(html: &str, tags: &[&str]) -> HashSet<String> {
     let mut found = HashSet::new();
-    for tag in ["h1", "h2", "h3", "h4", "h5", "h6", "dt"] {
+    for tag in tags {
         for part in html.split(&format!("<{tag}")).skip(1) {
             let Some(end) = part.find(&format!("</{tag}>")) else { continue };
             let words =
@@ -49,10 +49,13 @@ fn no_heading_is_a_comment_of_code_no_word_has_markup_and_what_is_around_the_con
         if path.ends_with("search.html") || bytes.is_empty() {
             continue;
         }
-        let read = read(&path).chunks;
+        let Read { extracted, chunks: read } = read(&path);
         for (text, chunk) in &read {
             has_nothing_around(&path, text, chunk);
         }
+        let source = String::from_utf8_lossy(&bytes);
+        let lost = lost_headings(extracted.blocks, &source);
+        assert!(lost.is_empty(), "{}: {lost:?}", path.display());
         if path.starts_with(folder.join("library")) {
             chunks += read.len();
             strange.extend(strange_headings(&path, &String::from_utf8(bytes).unwrap(), read));
@@ -74,9 +77,24 @@ fn no_heading_is_a_comment_of_code_no_word_has_markup_and_what_is_around_the_con
     assert!(read(&folder.join("genindex-P.html")).chunks.len() <= 2);
 }
 
+/// The headings of a page's content that no block of what is read has.
+fn lost_headings(blocks: Vec<Block>, source: &str) -> Vec<String> {
+    let Some((_, content)) = source.split_once("role=\"main\"") else { return Vec::new() };
+    let content = content.split("class=\"sphinxsidebar\"").next().unwrap_or_default();
+    let kept: HashSet<_> = blocks
+        .into_iter()
+        .filter_map(|block| match block.role {
+            Role::Heading { name, .. } => Some(letters(&name)),
+            _ => None,
+        })
+        .collect();
+    let found = headings(content, &["h1", "h2", "h3", "h4", "h5", "h6"]);
+    found.into_iter().filter(|heading| !heading.is_empty() && !kept.contains(heading)).collect()
+}
+
 /// A page has no markup in its words; the headings that the page itself does not have.
 fn strange_headings(path: &Path, source: &str, read: Vec<(String, Chunk)>) -> Vec<(PathBuf, Vec<String>)> {
-    let known = headings(source);
+    let known = headings(source, &["h1", "h2", "h3", "h4", "h5", "h6", "dt"]);
     let mut strange = Vec::new();
     for (text, chunk) in read {
         let last = chunk.headings.last();

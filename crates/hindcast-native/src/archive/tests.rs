@@ -57,6 +57,7 @@ fn head() -> TraceHead {
             end: None,
             events: 0,
             checkpoints: 0,
+            checkpoints_at: Vec::new(),
             bytes: 0,
             turns: 0,
             capabilities: Vec::new(),

@@ -315,7 +315,7 @@ impl DebugBackend for CoreSession {
         prefix: &str,
         limit: usize,
     ) -> Result<Vec<String>, DebugError> {
-        let frame = FrameRef { thread: self.first_thread(), index: 0 };
+        let frame = FrameRef::of(self.first_thread(), 0);
         Ok(match kind {
             CompletionKind::Variable => {
                 self.with_scope(frame, |scope| scope.names_with(prefix, limit)).unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use super::{
     Debuggee,
-    hunt::{Claims, Judge},
+    judge::{Claims, Judge},
     sift::{hits_of, is_wanted, put_in},
 };
 use crate::{

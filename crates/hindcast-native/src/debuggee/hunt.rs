@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use hindcast_core::debug::BreakpointId;
-
 use super::{
     Debuggee,
+    judge::{Claims, Judge},
     losses::{code_losses, last_written_by_system},
 };
 use crate::{
@@ -21,10 +20,12 @@ use crate::{
 pub(crate) enum Quarry {
     /// Whatever would have stopped the program: breakpoints and watchpoints as they are now, and these signals.
     Stops(SignalSet),
-    /// Getting to an address with this stack pointer.
-    Call { address: u64, stack: u64 },
+    /// Getting to an address with this stack pointer, or with any.
+    Call { address: u64, stack: Option<u64> },
     /// A write to memory, also one that left the value as it was.
     Write { address: u64, size: u64 },
+    /// An access to memory, by the program itself.
+    Access { address: u64, size: u64 },
 }
 
 /// A search that was interrupted: behind this stretch there is nothing.
@@ -53,53 +54,6 @@ impl Found {
     pub(super) fn at(position: Position, pause: Option<Pause>) -> Self {
         Self { position, pause, claims: Claims::default(), is_other_code: false }
     }
-}
-
-/// The breakpoints that a replica met at once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Claims {
-    /// Those whose condition holds.
-    pub(crate) breakpoints: Vec<BreakpointId>,
-    /// Whether only a look at the program tells if it stops, as with exceptions.
-    pub(crate) needs_look: bool,
-}
-
-impl Claims {
-    pub(super) fn is_empty(&self) -> bool {
-        self.breakpoints.is_empty() && !self.needs_look
-    }
-}
-
-/// Knows the user's breakpoints.
-pub(crate) trait Judge {
-    /// Where its breakpoints are, if it does not judge those that the process has.
-    fn places(&self) -> Option<Vec<u64>> {
-        None
-    }
-
-    /// A replica begins to run through a stretch.
-    fn begin(&mut self, replica: &Replica);
-
-    /// Who wants to stop for what a replica met.
-    fn meet(&mut self, replica: &Replica, pause: &Pause) -> Result<Claims, ReplayError>;
-
-    /// Whether to stop there. Asked once for each place where somebody wants to, the last one first.
-    fn stops(&mut self, claims: &Claims) -> bool;
-
-    /// The places where hits can be counted by code: all of the breakpoints that they belong to.
-    fn gates(&self) -> Vec<Gate>;
-
-    /// The last of so many hits of a breakpoint, right before what was passed, that it stops at; from 1 on.
-    fn last_stop(&self, breakpoint: BreakpointId, hits: u64) -> Option<u64>;
-
-    /// Passes so many hits of a breakpoint that is counted by code.
-    fn pass(&mut self, breakpoint: BreakpointId, hits: u64);
-
-    /// On the way forwards, the first of so many hits to come that a breakpoint stops at; from 1 on.
-    fn first_stop(&self, breakpoint: BreakpointId, hits: u64) -> Option<u64>;
-
-    /// On the way forwards, passes so many hits.
-    fn go_past(&mut self, breakpoint: BreakpointId, hits: u64);
 }
 
 /// Some of the signals.
@@ -169,6 +123,18 @@ impl Debuggee {
         self.hunted(position, None, quarry, judge, functions)
     }
 
+    /// Where something last happened before a moment, and behind another one if there is one, that a judge wants.
+    pub(crate) fn find_change(
+        &mut self,
+        before: &Position,
+        behind: Option<&Position>,
+        quarry: Quarry,
+        judge: &mut dyn Judge,
+        functions: Functions<'_>,
+    ) -> Result<Option<Found>, ReplayError> {
+        self.hunted(before, behind, quarry, Some(judge), functions)
+    }
+
     fn hunted(
         &mut self,
         position: &Position,
@@ -194,8 +160,10 @@ impl Debuggee {
                 Quarry::Call { address, .. } => {
                     replica.arm(address);
                 }
-                Quarry::Write { address, size } => {
-                    if replica.watch(address, size, WatchKind::Write)?.is_none() {
+                Quarry::Write { address, size } | Quarry::Access { address, size } => {
+                    let is_write = matches!(quarry, Quarry::Write { .. });
+                    let kind = if is_write { WatchKind::Write } else { WatchKind::ReadWrite };
+                    if replica.watch(address, size, kind)?.is_none() {
                         return Err(ReplayError::TooLarge(size));
                     }
                 }
@@ -298,6 +266,8 @@ pub(super) struct Hunt<'a, 'judge> {
 pub(super) struct Counted {
     /// Who wants to stop, in the order of time.
     pub(super) hits: Vec<Claims>,
+    /// How often it was stopped for that.
+    pauses: usize,
     /// How many events had happened at the last of them.
     last_event: u64,
     /// How many had happened at its end.
@@ -344,7 +314,7 @@ impl Hunt<'_, '_> {
             };
         }
         let mut counted = self.count(context, label, bound, MANY)?;
-        if counted.hits.len() > MANY {
+        if counted.pauses > MANY {
             if let Bound::Anchor(end) = bound
                 && let Some(found) = self.divided(context, label, end)?
             {
@@ -353,7 +323,7 @@ impl Hunt<'_, '_> {
             counted = self.count(context, label, bound, usize::MAX)?;
         }
         let start = context.timeline.get(label).map_or(0, |anchor| anchor.event);
-        let Counted { hits, last_event, end } = counted;
+        let Counted { hits, last_event, end, .. } = counted;
         if let Some(event) = self.written_by_system(context.log, start, end)
             && (hits.is_empty() || event >= last_event)
         {
@@ -401,7 +371,7 @@ impl Hunt<'_, '_> {
         Ok(Some(Found { claims, ..Found::at(position, Some(pause)) }))
     }
 
-    /// How many there are in a stretch, if not more than `most`.
+    /// How many there are in a stretch, if it is not stopped more than so often for them.
     pub(super) fn count(
         &mut self,
         context: &mut Context<'_>,
@@ -409,7 +379,7 @@ impl Hunt<'_, '_> {
         bound: &Bound,
         most: usize,
     ) -> Result<Counted, ReplayError> {
-        let (mut hits, mut last_event) = (Vec::new(), 0);
+        let (mut hits, mut pauses, mut last_event) = (Vec::new(), 0, 0);
         let (asked, deaf_until) = (context.asked, context.deaf_until);
         let mut replica = context.replica_at(label)?;
         self.begin(&mut replica)?;
@@ -419,9 +389,15 @@ impl Hunt<'_, '_> {
                 hits.push(claims);
                 last_event = replica.event();
             }
-            Ok(hits.len() > most)
+            // What a condition refuses is as slow where memory is watched.
+            pauses = if matches!(self.quarry, Quarry::Write { .. } | Quarry::Access { .. }) {
+                pauses + 1
+            } else {
+                hits.len()
+            };
+            Ok(pauses > most)
         })?;
-        Ok(Counted { hits, last_event, end: replica.event() })
+        Ok(Counted { hits, pauses, last_event, end: replica.event() })
     }
 
     pub(super) fn begin(&mut self, replica: &mut Replica) -> Result<(), ReplayError> {
@@ -502,9 +478,12 @@ impl Hunt<'_, '_> {
                 Some(judge) => Some(judge.meet(replica, pause)?).filter(|claims| !claims.is_empty()),
                 None => Some(Claims::default()),
             },
-            (Quarry::Write { .. }, Pause::Watch(_)) => Some(Claims::default()),
+            (Quarry::Write { .. } | Quarry::Access { .. }, Pause::Watch(_)) => match &mut self.judge {
+                Some(judge) => Some(judge.meet(replica, pause)?).filter(|claims| !claims.is_empty()),
+                None => Some(Claims::default()),
+            },
             (Quarry::Call { address, stack }, Pause::Breakpoint(at))
-                if *at == address && replica.registers()?.sp() == stack =>
+                if *at == address && (stack.is_none() || Some(replica.registers()?.sp()) == stack) =>
             {
                 Some(Claims::default())
             }
@@ -543,7 +522,7 @@ impl Hunt<'_, '_> {
     ) -> Result<Option<Found>, ReplayError> {
         let (address, size) = match self.quarry {
             Quarry::Write { address, size } => (address, size),
-            Quarry::Call { .. } => return Ok(None),
+            Quarry::Call { .. } | Quarry::Access { .. } => return Ok(None),
             Quarry::Stops(signals) => {
                 let last = context.timeline.get(label).and_then(|anchor| anchor.event.checked_sub(1));
                 if let Some(last) = last.filter(|last| changes.contains(last)) {

@@ -3,7 +3,10 @@
 
 use hindcast_core::debug::BreakpointId;
 
-use super::hunt::{Claims, Found, Hunt, Quarry};
+use super::{
+    hunt::{Found, Hunt, Quarry},
+    judge::Claims,
+};
 use crate::replay::{
     Arrival, Bound, Caught, Context, End, Label, Past, Pause, ReplayError, Replica, Sieves, check,
 };

@@ -7,7 +7,7 @@ use hindcast_core::debug::{
 };
 use hindcast_symbols::{
     types::{TypeKind, TypeRef, Types},
-    value::Storage,
+    value::{Storage, owned_by},
 };
 
 use super::{FrameScope, Scene, ThreadScene, blocks::Blocks, scope::GENERAL, walk};
@@ -42,6 +42,13 @@ pub(crate) fn pointed_to(scope: &FrameScope<'_>, text: &str) -> Result<Range<u64
     };
     if let Ok(address) = text.parse::<RuntimeAddr>() {
         return named(address.0, None);
+    }
+    // What an owner owns is meant, as what a pointer points to is.
+    let owner = text.trim().strip_prefix('*').unwrap_or(text);
+    if let Some(owned) =
+        scope.place_of(owner).ok().and_then(|owner| owned_by(&scope.types, scope.scene.memory, &owner))
+    {
+        return Ok(owned);
     }
     let placed = scope.place_of(text).map_err(|error| DebugError::Expression(error.into()))?;
     let without_aliases = unaliased(&scope.types, placed.type_ref);
@@ -117,7 +124,10 @@ pub(crate) fn pointers(ground: &Ground<'_>, target: Range<u64>, search: &Pointer
         })
     });
     found.extend(told);
-    found.sort_by_key(|pointer| (pointer.kind, pointer.thread, pointer.frame, pointer.address));
+    let order = |pointer: &FoundPointer| {
+        (pointer.kind, pointer.thread, pointer.name.is_none(), pointer.frame, pointer.address)
+    };
+    found.sort_by_key(order);
     let count = found.len() as u64 + memory.left_out;
     let page = found.into_iter().skip(usize::try_from(search.offset).unwrap_or(usize::MAX));
     PointerPage {

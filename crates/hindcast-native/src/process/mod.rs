@@ -8,6 +8,8 @@ mod following;
 mod overlay;
 mod page;
 mod recording;
+mod resting;
+mod sieve;
 mod signalled;
 mod stage;
 mod stopping;
@@ -27,6 +29,7 @@ use libc::c_int;
 use self::{
     companions::Companions,
     following::Following,
+    sieve::LiveSieves,
     task::{Pending, Task},
 };
 pub(crate) use self::{
@@ -34,6 +37,7 @@ pub(crate) use self::{
     following::{Waited, Wanted},
     overlay::{CleanMemory, Overlay},
     recording::end_of_exec,
+    sieve::Hits,
 };
 use crate::sys::{
     self, Bell, DebugRegisters, GeneralRegisters, Keeper, Life, ProcessMemory, Rope, SignalDetails,
@@ -92,6 +96,8 @@ pub(crate) struct Process {
     /// How it ended, once it has.
     ended: Option<Ended>,
     recorder: Option<Box<Recorder>>,
+    /// Code beside the program that judges breakpoints while it runs.
+    sieves: LiveSieves,
     /// Of a recording from a file whose program has ended: what stands for it.
     stand_in: Option<Frozen>,
 }
@@ -191,61 +197,6 @@ impl Process {
         Ok(())
     }
 
-    /// The same where it stands: nothing of ours is in it until it moves again. One that stands at a breakpoint would hit it
-    /// when we are killed; one that stands behind a breakpoint or a step would get a signal; and die of that.
-    pub(crate) fn rest(&mut self) -> Result<(), TraceError> {
-        if self.owned || self.ended.is_some() {
-            return Ok(());
-        }
-        if !self.overlay.is_lifted() {
-            self.overlay.lift_all(&self.memory);
-            if !self.debug_registers.is_empty() {
-                let without = DebugRegisters::default();
-                self.tasks.values().filter_map(|task| task.handle().ok()).for_each(|thread| {
-                    // One that was killed tells so itself.
-                    let _ = without.apply(thread);
-                });
-                self.keeper_watches(false);
-            }
-            self.rests = true;
-        }
-        for (&tid, task) in &mut self.tasks {
-            let is_told = task.signal != 0 || matches!(task.pending, Some(Pending::Signal(_)));
-            if is_told || !task.handle().is_ok_and(Stopped::is_trapped) {
-                continue;
-            }
-            let mut held = Vec::new();
-            let rested = sys::rest(task.take()?, &mut held);
-            for info in held {
-                sys::send_again(self.pid, tid, &info);
-            }
-            match rested {
-                Ok(thread) => task.put(thread),
-                // It was killed, and tells so itself.
-                Err(TraceError::Gone) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn keeper_watches(&self, any: bool) {
-        if let Some(keeper) = self.overlay.keeper() {
-            keeper.watches(any);
-        }
-    }
-
-    /// Ends [`Self::rest`].
-    fn wake(&mut self) {
-        if std::mem::take(&mut self.rests) {
-            self.overlay.lower_all(&self.memory);
-            if !self.debug_registers.is_empty() {
-                // One that was killed tells so itself.
-                let _ = self.apply_debug_registers();
-            }
-        }
-    }
-
     /// The last state of a recording that was made before.
     pub(crate) fn recorded(last: Frozen, recorder: Recorder) -> Result<Self, TraceError> {
         let mut process = Self::launched(last.release()?)?;
@@ -303,6 +254,7 @@ impl Process {
             passes: false,
             ended: None,
             recorder: None,
+            sieves: LiveSieves::default(),
             stand_in: None,
         })
     }
@@ -509,6 +461,8 @@ impl Process {
             let _ =
                 self.leave_stage().and_then(|()| self.stop_all()).and_then(|()| self.receive_companions());
         }
+        // Without a thread that could do it, there is nobody left to see it.
+        let _ = self.unmap_sieves();
         let _ = self.end_recording();
         if self.ended.is_none() {
             self.overlay.write_originals(&self.memory);

@@ -14,7 +14,7 @@ use crate::{
 };
 
 const BREAKPOINT: u8 = 0xcc;
-const LONGEST_PATCH: u64 = 16;
+const LONGEST_PATCH: u64 = 20;
 
 /// The places whose first byte is replaced.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ pub(crate) struct Overlay {
     patches: BTreeMap<u64, Patch>,
     /// How many there ever were.
     patch_count: u64,
+    /// Breakpoints that gave way to a jump for as long as the process runs.
+    replaced: BTreeMap<u64, Site>,
 }
 
 #[derive(Debug, Clone)]
@@ -98,6 +100,40 @@ impl Overlay {
         self.patch_count += 1;
         self.patches.insert(address, Patch { original: original.into(), changed: code.into(), order });
         Ok(())
+    }
+
+    /// Puts a jump in the place of a breakpoint that only one wants, if nothing else of ours is there. False where it is.
+    pub(crate) fn replace(&mut self, memory: &ProcessMemory, address: u64, jump: &[u8]) -> bool {
+        let end = address + jump.len() as u64;
+        let others = self.sites.range(address + 1..end).next().is_some();
+        let begin = address.saturating_sub(LONGEST_PATCH);
+        let reaches = |(at, patch): (&u64, &Patch)| at + patch.original.len() as u64 > address;
+        let patched = self.patches.range(begin..end).any(reaches);
+        if self.lifted || others || patched || self.users(address) != 1 {
+            return false;
+        }
+        let Some(site) = self.sites.remove(&address) else { return false };
+        let is_written =
+            memory.write(address, &[site.original]).is_ok() && self.patch(memory, address, jump).is_ok();
+        if is_written {
+            self.replaced.insert(address, site);
+        } else {
+            let _ = memory.write(address, &[BREAKPOINT]);
+            self.sites.insert(address, site);
+        }
+        is_written
+    }
+
+    /// Ends [`replace`](Self::replace). Where the code is gone meanwhile, the breakpoint is only known.
+    pub(crate) fn put_back(&mut self, memory: &ProcessMemory, address: u64) {
+        let Some(site) = self.replaced.remove(&address) else { return };
+        if self.patches.contains_key(&address) {
+            self.take_out_patches(memory, address..address + 1);
+            if !self.lifted {
+                let _ = memory.write(address, &[BREAKPOINT]);
+            }
+        }
+        self.sites.insert(address, site);
     }
 
     /// As they were made: one may lead to an earlier one.
@@ -221,6 +257,7 @@ impl Overlay {
             self.forget(site.name);
         }
         self.patches.clear();
+        self.replaced.clear();
         self.lifted = false;
     }
 

@@ -7,6 +7,9 @@ use crate::{
     sys::{Call, Event, GeneralRegisters, Resume, SYSCALL_LENGTH, Stopped, Tid, TraceError},
 };
 
+/// Calls after which a program's memory may be gone.
+const ENDINGS: [i64; 4] = [libc::SYS_exit, libc::SYS_exit_group, libc::SYS_execve, libc::SYS_execveat];
+
 impl Process {
     /// The thread that runs, for a test that moves it by itself.
     #[cfg(test)]
@@ -265,6 +268,16 @@ impl Process {
 
     /// A call may take code away that jumps to the page, or what leads there.
     pub(super) fn follow_code(&mut self, tid: Tid, call: Call) -> Result<(), TraceError> {
+        if let Call::Entry { number, is_32_bit: false, .. } = call
+            && ENDINGS.contains(&(number as i64))
+        {
+            self.look_at_sieves();
+        }
+        if let Call::Entry { number, arguments, is_32_bit: false, .. } = call
+            && let Some(range) = redefined(number as i64, &arguments)
+        {
+            self.make_room(&range);
+        }
         let Some(recorder) = self.recorder.as_mut() else { return Ok(()) };
         let result = match call {
             Call::Entry { number, arguments, is_32_bit: false, .. } => {
@@ -281,6 +294,8 @@ impl Process {
         let range = call.and_then(|(number, arguments)| redefined(number, &arguments));
         let Some(range) = range.filter(|_| !(-4095..0).contains(&result)) else { return Ok(()) };
         self.overlay.forget_patches(range.clone());
+        self.forget_sieves_in(&range);
+        let Some(recorder) = self.recorder.as_mut() else { return Ok(()) };
         if let Some(page) = recorder.page_mut() {
             page.forget_sites(&range);
         }

@@ -341,8 +341,10 @@ impl Process {
     ) -> Result<(Stopped, Option<Halt>), TraceError> {
         let asked = std::mem::take(&mut self.asked_for_checkpoint);
         let runs = self.tasks.get(&stopped.tid()).is_some_and(|task| task.how == Resume::Call);
+        // Right before a hit there would be two names for one moment, and a stop at each.
+        let is_to_hit = self.overlay.contains(stopped.registers()?.pc());
         match &mut self.recorder {
-            Some(recorder) if asked && runs && recorder.is_active() && recorder.is_due() => {
+            Some(recorder) if asked && runs && !is_to_hit && recorder.is_active() && recorder.is_due() => {
                 let stopped = recorder.checkpoint(stopped, &self.overlay, true)?;
                 let halt = self.held_halt();
                 self.leave_frontier();

@@ -76,7 +76,7 @@ impl Process {
         let tid = stopped.tid();
         let mut registers = stopped.registers()?;
         let site = registers.pc().wrapping_sub(1);
-        let is_ours = self.overlay.contains(site);
+        let is_ours = self.overlay.contains(site) || self.is_sieved(site);
         // A thread can have executed our instruction when all were stopped, and tell so only after
         // that was taken out. An int3 of the program's own is still there.
         let mut there = [0];

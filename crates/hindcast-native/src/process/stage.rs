@@ -156,7 +156,8 @@ impl Process {
         self.take_stage(to)
     }
 
-    /// The thread on stage makes some steps in the program's own code, and then gives way.
+    /// The thread on stage makes some steps in the program's own code, and then gives way. Where a breakpoint is to be hit, it
+    /// does not: the hit would be in its next turn, and again at the beginning of each that ends there. It walks on from there.
     fn walk(&mut self, tid: Tid, count: u32) -> Result<Option<Halt>, TraceError> {
         let mut walked = 0;
         for _ in 0..LONGEST_WALK {
@@ -182,6 +183,10 @@ impl Process {
         }
         // After its steps it runs again.
         self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?.how = Resume::Call;
+        if self.overlay.contains(self.registers(tid)?.pc()) {
+            self.tasks.get_mut(&tid).ok_or(TraceError::Gone)?.left_to_walk = Some(count - walked);
+            return Ok(None);
+        }
         if walked < count && self.is_at_system_call(tid)? {
             return Ok(None);
         }
@@ -198,7 +203,10 @@ impl Process {
     /// The thread on stage was stopped because its turn is over.
     pub(super) fn preempt(&mut self, stopped: Stopped) -> Result<Option<Halt>, TraceError> {
         let tid = stopped.tid();
-        let Some(to) = self.next_ready() else {
+        // A breakpoint is hit first, in the turn in which the thread came to it.
+        let is_to_hit = self.overlay.contains(stopped.registers()?.pc());
+        let to = if is_to_hit { None } else { self.next_ready() };
+        let Some(to) = to else {
             self.put(stopped);
             return self.take_stage(tid);
         };
@@ -230,10 +238,12 @@ impl Process {
             return self.called(stopped);
         }
         let is_fresh = self.recorder.as_mut().is_some_and(|recorder| recorder.goes_on(tid));
+        self.leave_sieves_for_handler(tid);
         if let Some(halt) = self.deliver_recorded()? {
             return Ok(Some(halt));
         }
         let passed = self.task(tid)?.passed;
+        let mut walk = self.tasks.get_mut(&tid).and_then(|task| task.left_to_walk.take());
         if passed.is_some_and(|address| self.overlay.contains(address)) {
             self.passes = true;
             let halt = self.step_alone(tid);
@@ -246,8 +256,21 @@ impl Process {
             if self.acting() != tid {
                 return Ok(None);
             }
+            if let Some(left) = &mut walk {
+                // It may give way here, and no longer stands where the breakpoint was told of.
+                self.leave_frontier();
+                let pc = self.registers(tid)?.pc();
+                let is_own = self.recorder.as_mut().is_some_and(|recorder| recorder.is_own_code(pc));
+                *left = left.saturating_sub(u32::from(is_own));
+            }
         }
-        if is_fresh && let Some(Decision::Steps(count)) = self.decide_freshly() {
+        if is_fresh {
+            walk = match self.decide_freshly() {
+                Some(Decision::Steps(count)) => Some(count),
+                _ => None,
+            };
+        }
+        if let Some(count) = walk.filter(|_| self.takes_turns()) {
             let halt = self.walk(tid, count)?;
             if halt.is_some() || self.acting() != tid || self.ended.is_some() {
                 return Ok(halt);

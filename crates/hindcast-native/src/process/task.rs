@@ -2,6 +2,7 @@
 
 use libc::c_int;
 
+use super::sieve::Detours;
 use crate::sys::{
     DebugRegisters, GeneralRegisters, Resume, Running, SignalDetails, SignalInfo, Stopped, TraceError,
 };
@@ -23,6 +24,8 @@ pub(super) struct Task {
     pub(super) passed: Option<u64>,
     /// Where a signal handler returns to that was called before the thread had passed a breakpoint.
     pub(super) interrupted: Option<GeneralRegisters>,
+    /// How many steps it still makes before it gives way, where a breakpoint came in between.
+    pub(super) left_to_walk: Option<u32>,
     /// Whether it has come to the end of a call while another thread had its turn.
     pub(super) returned: bool,
     /// What it watches.
@@ -31,6 +34,10 @@ pub(super) struct Task {
     pub(super) tells_calls: bool,
     /// Whether it is in such a call, whose end we have to ask for.
     pub(super) in_told_call: bool,
+    /// Where its instructions are that gave way to others.
+    pub(super) detours: Detours,
+    /// The same of breakpoints that gave way, for one that was told of.
+    pub(super) ways_past: Detours,
 }
 
 enum Handle {
@@ -67,10 +74,13 @@ impl Task {
             how: Resume::Continue,
             passed: None,
             interrupted: None,
+            left_to_walk: None,
             returned: false,
             watches: DebugRegisters::default(),
             tells_calls: false,
             in_told_call: false,
+            detours: Detours::default(),
+            ways_past: Detours::default(),
         }
     }
 
@@ -144,6 +154,11 @@ impl Task {
         match std::mem::replace(&mut self.handle, Handle::Gone) {
             Handle::Stopped(stopped) => {
                 let signal = std::mem::take(&mut self.signal);
+                if signal == 0 && !self.ways_past.is_empty() {
+                    let passed = self.passed;
+                    let past = self.ways_past.iter().filter(|(address, _)| passed == Some(*address));
+                    detour(&stopped, self.detours.iter().chain(past))?;
+                }
                 if let Some(info) = self.info.take().filter(|info| info.number() == signal) {
                     // It may have done something for us since it stopped for the signal.
                     stopped.set_signal(&info)?;
@@ -161,6 +176,19 @@ impl Task {
             }
         }
     }
+}
+
+/// A thread that stands at an instruction that gave way goes on where that is now.
+fn detour<'a>(
+    stopped: &Stopped,
+    mut detours: impl Iterator<Item = &'a (u64, u64)>,
+) -> Result<(), TraceError> {
+    let mut registers = stopped.registers()?;
+    if let Some((_, copy)) = detours.find(|(address, _)| *address == registers.pc()) {
+        registers.set("rip", *copy);
+        stopped.set_registers(&registers)?;
+    }
+    Ok(())
 }
 
 /// A call that failed only because we stopped its thread is made again.

@@ -216,7 +216,13 @@ impl Process {
                 Some(Heard::Event(event)) => self.consider(event)?,
                 None => None,
             };
-            self.everybody_goes_on()?;
+            let halt = if self.must_leave_sieves() {
+                // Whoever runs next comes to the program's own code.
+                halt.or(Some(Halt::Stepped(self.witness())))
+            } else {
+                self.everybody_goes_on()?;
+                halt
+            };
             let Some(halt) = halt.or_else(|| self.found_halt()) else { continue };
             if !matches!(halt, Halt::Ended(_)) {
                 self.stop_all()?;
@@ -245,7 +251,10 @@ impl Process {
         match waited {
             Ok(Some(event)) => Ok(Some(match self.bell.as_mut().map(|bell| bell.hear(event)) {
                 Some(Ok(rung)) => Heard::Rung(rung),
-                Some(Err(event)) => Heard::Event(self.off_page(event)?),
+                Some(Err(event)) => {
+                    let event = self.off_sieve(event)?;
+                    Heard::Event(self.off_page(event)?)
+                }
                 None => Heard::Over,
             })),
             Ok(None) => Ok(None),
@@ -444,6 +453,7 @@ impl Process {
         }
         let mut task = Task::stopped(stopped);
         task.watches = self.debug_registers;
+        self.lead_through_sieves(&mut task);
         self.tasks.insert(tid, task);
         Ok(())
     }
@@ -456,6 +466,7 @@ impl Process {
         self.is_staged = false;
         self.rests = false;
         self.overlay.clear();
+        self.forget_sieves();
         self.debug_registers = DebugRegisters::default();
         self.memory = open_memory(self.pid)?;
         self.keep()?;

@@ -539,11 +539,13 @@ impl<'a> Search<'a> {
 
     /// Goes to the state, or shortly before, if it is met within the repetition that a replica stands at.
     fn meet_in(&self, repeat: &Repeat, replica: &mut Replica, log: &Log) -> Result<Meeting, ReplayError> {
-        let Some(rounds) = repeat.leads_to(replica, log, self.state)? else { return Ok(Meeting::Not) };
-        match rounds.saturating_sub(self.rounds_before) {
-            0 => Ok(Meeting::Met),
-            rounds => Ok(repeat.run(replica, log, rounds)?.map_or(Meeting::Met, Meeting::Stopped)),
-        }
+        let Some(way) = repeat.leads_to(replica, log, self.state)? else { return Ok(Meeting::Not) };
+        let stopped = match way.rounds.saturating_sub(self.rounds_before) {
+            0 => None,
+            _ if self.rounds_before == 0 => repeat.go(replica, log, way)?,
+            rounds => repeat.run(replica, log, rounds)?,
+        };
+        Ok(stopped.map_or(Meeting::Met, Meeting::Stopped))
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) use self::{
     landmark::Functions,
     replica::{Advance, Pause, Replica},
     running::Running,
-    sieve::{Caught, End, Gate, Sieves},
+    sieve::{Back, Caught, End, Gate, LiveGate, LiveSieve, Sieves, VALUES},
     timeline::{Anchor, Label, Position, Timeline},
     track::{Plan, Posts, Tally, Track},
     trampoline::{Listing, Site},

@@ -118,6 +118,16 @@ impl State {
         Ok(Likeness::Same)
     }
 
+    /// How many bytes from `address` on, up to the last that is other than in a replica; only `most` are looked at.
+    pub(super) fn differing_bytes(&self, replica: &Replica, address: u64, most: usize) -> usize {
+        let (mut ours, mut theirs) = (vec![0; most], vec![0; most]);
+        let count =
+            self.memory.read_some(address, &mut ours).min(replica.memory.read_some(address, &mut theirs));
+        replica.overlay.clean(address, &mut theirs[..count]);
+        let last = (0..count).rev().find(|&index| ours[index] != theirs[index]);
+        last.map_or(0, |index| index + 1)
+    }
+
     fn differs(&self, replica: &Replica, start: u64, end: u64) -> Option<(u64, u64)> {
         let (mut ours, mut theirs) = (vec![0; PIECE], vec![0; PIECE]);
         // From the top of the stack on, which is the end of the mapping that is in use.

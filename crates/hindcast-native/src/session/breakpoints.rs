@@ -3,15 +3,12 @@
 use std::{collections::BTreeMap, fmt, iter};
 
 use hindcast_core::debug::{
-    Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, ExceptionBreakpoint,
-    Location, Place, Reason, Remedy, RuntimeAddr, Trigger,
+    Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, Count, DebugError,
+    ExceptionBreakpoint, Location, Place, Reason, Remedy, RuntimeAddr, Trigger,
 };
 use hindcast_symbols::{
-    FunctionPattern, FunctionTarget, Symbols,
-    expression::{Expression, ExpressionError, Template},
-    in_last_parentheses,
-    names::cut,
-    read_plain,
+    FunctionPattern,
+    expression::{Check, CountedNumber, Expression, ExpressionError, Template},
 };
 
 use super::{
@@ -19,13 +16,12 @@ use super::{
     awaited::{Awaited, Watch},
     exceptions::ExceptionKind,
     hidden::Hidden,
-    judge::Ordinal,
+    judge::{MOST_GATES, Ordinal},
+    places::Resolved,
+    python::is_line,
     watch::Watching,
 };
-use crate::look::{file_name, too_long};
-
-/// No source that a person reads is larger. Debug information may name any file.
-const LARGEST_SOURCE: u64 = 8 << 20;
+use crate::look::too_long;
 
 /// All breakpoints of a session.
 #[derive(Debug, Default)]
@@ -45,6 +41,14 @@ pub(super) struct Entry {
     /// Where it is, when it is anywhere.
     pub(super) targets: Vec<Location>,
     pub(super) hidden: Hidden,
+    /// What code can judge of the condition at each of these places.
+    pub(super) checks: Vec<Option<Check>>,
+    /// What hits are counted by; and the same where code can read it, if there is one place only.
+    pub(super) count_by: Option<Template>,
+    pub(super) number: Option<CountedNumber>,
+    /// Hits on the way forwards since one last went back, and how often each value was met.
+    pub(super) counted: u64,
+    values: BTreeMap<String, u64>,
     /// Whether its breakpoint instructions are in the program.
     inserted: bool,
     pub(super) note: Option<String>,
@@ -57,18 +61,8 @@ pub(super) struct Entry {
     pub(super) notifications_sent: u64,
 }
 
-/// What a place means in the program as it is.
-#[derive(Debug, Default)]
-pub(super) struct Resolved {
-    pub(super) targets: Vec<Location>,
-    /// What is to be said of it; why there is nothing, where there is nothing.
-    pub(super) note: Option<Reason>,
-    /// Whether nothing that is loaded later can change that there is nothing.
-    is_impossible: bool,
-}
-
-/// So many places at most; a regular expression may match everything.
-const MOST_TARGETS: usize = 1000;
+/// What is said of a condition that is none of those that code can judge.
+const EVALUATED: &str = "its condition is evaluated at each pass, which is slow";
 
 impl Breakpoints {
     pub(super) fn get(&self, id: BreakpointId) -> Result<&Entry, DebugError> {
@@ -92,6 +86,11 @@ impl Breakpoints {
             })
             .map(|(id, _)| id)
             .collect()
+    }
+
+    /// One went back in time.
+    pub(super) fn count_anew(&mut self) {
+        self.entries.values_mut().for_each(Entry::count_anew);
     }
 
     pub(super) fn is_at(&self, address: u64) -> bool {
@@ -134,6 +133,11 @@ impl Entry {
             exception: None,
             targets: Vec::new(),
             hidden: Hidden::default(),
+            checks: Vec::new(),
+            count_by: None,
+            number: None,
+            counted: 0,
+            values: BTreeMap::new(),
             inserted: false,
             note: None,
             watching: None,
@@ -156,13 +160,50 @@ impl Entry {
                 (&None, &None)
             }
         };
+        if let (true, Trigger::Code(code)) = (is_line(&self.trigger), &self.trigger) {
+            // Its condition is Python, which is read where it stops.
+            return Session::check_line(code);
+        }
         self.condition = condition.as_deref().map(Expression::parse).transpose().map_err(failed)?;
         if self.condition.as_ref().is_some_and(Expression::writes) {
             let reason = Reason::new("a condition cannot assign").advise("compare with `==`");
             return Err(DebugError::BreakpointFailed(reason));
         }
         self.template = message.as_deref().map(Template::parse).transpose().map_err(failed)?;
+        self.count_by = match &self.trigger {
+            Trigger::Code(CodeBreakpoint { count_by: Some(by), .. }) => Some(count_by(by)?),
+            _ => None,
+        };
         Ok(())
+    }
+
+    /// So many hits came on the way forwards.
+    pub(super) fn pass(&mut self, hits: u64, values: Vec<(String, u64)>) {
+        /// More values than this are not told apart.
+        const MOST_VALUES: usize = 10_000;
+        const OTHERS: &str = "other values";
+        self.set_ordinal(self.ordinal.saturating_add_unsigned(hits));
+        self.counted += hits;
+        for (value, hits) in values {
+            let is_known = self.values.len() < MOST_VALUES || self.values.contains_key(&value);
+            *self.values.entry(if is_known { value } else { OTHERS.into() }).or_default() += hits;
+        }
+    }
+
+    /// One went back: what is counted from here on is counted anew.
+    fn count_anew(&mut self) {
+        self.counted = 0;
+        self.values.clear();
+    }
+
+    /// The most frequent values first.
+    fn counts(&self) -> Vec<Count> {
+        const MOST_TOLD: usize = 200;
+        let mut counts: Vec<_> =
+            self.values.iter().map(|(value, &hits)| Count { value: value.clone(), hits }).collect();
+        counts.sort_by_key(|count| std::cmp::Reverse(count.hits));
+        counts.truncate(MOST_TOLD);
+        counts
     }
 
     /// So many hits there were up to the moment that is looked at.
@@ -177,6 +218,10 @@ impl Entry {
             Trigger::Watch(watch) => watch.enabled,
             Trigger::Exception(exception) => exception.enabled,
         }
+    }
+
+    fn only_counts(&self) -> bool {
+        matches!(&self.trigger, Trigger::Code(code) if code.count_only)
     }
 
     fn describe(&self, id: BreakpointId) -> Breakpoint {
@@ -194,19 +239,20 @@ impl Entry {
             id,
             trigger: self.trigger.clone(),
             binding,
-            hit_count: self.hit_count,
+            hit_count: if self.only_counts() { self.counted } else { self.hit_count },
             notifications_sent: self.notifications_sent,
+            counts: self.counts(),
         }
     }
 }
 
-/// Parameters without what can be written in several ways: blanks, and where `const` stands.
-fn parameter_words(parameters: &str) -> String {
-    let marked = ['*', '&', ',', '<', '>', '(', ')']
-        .iter()
-        .fold(parameters.to_owned(), |text, &mark| text.replace(mark, &format!(" {mark} ")));
-    let words = marked.split_whitespace().filter(|&word| word != "const");
-    words.collect::<Vec<_>>().join(" ")
+/// What hits are counted by, as a text with one value.
+fn count_by(text: &str) -> Result<Template, DebugError> {
+    if Expression::parse(text).map_err(failed)?.writes() {
+        let reason = Reason::new("what is counted by cannot assign").advise("give a value, such as `state`");
+        return Err(DebugError::BreakpointFailed(reason));
+    }
+    Template::parse(&format!("{{{text}}}")).map_err(failed)
 }
 
 fn failed(error: ExpressionError) -> DebugError {
@@ -236,6 +282,7 @@ impl Session {
             Trigger::Code(CodeBreakpoint { place: Place::Address(address), .. }) => {
                 self.check_code(*address)?;
             }
+            trigger if is_line(trigger) => {}
             Trigger::Code(CodeBreakpoint { place: place @ Place::Line { .. }, .. }) => {
                 let resolved = self.resolve(place);
                 if resolved.is_impossible {
@@ -275,17 +322,21 @@ impl Session {
     }
 
     /// Puts a breakpoint where it belongs by now, and takes it from where it does not.
-    fn bind(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+    pub(super) fn bind(&mut self, id: BreakpointId) -> Result<(), DebugError> {
         let entry = self.breakpoints.get(id)?;
         if matches!(entry.trigger, Trigger::Watch(_)) {
             return Ok(());
         }
         let resolved = match (&entry.trigger, &entry.exception) {
+            (trigger @ Trigger::Code(code), _) if is_line(trigger) => {
+                let place = code.place.clone();
+                self.resolve_script(id, &place)
+            }
             (Trigger::Code(code), _) => self.resolve(&code.place),
             (Trigger::Exception(exception), Some(kind)) => self.resolve_exception(kind, exception),
             _ => Resolved::default(),
         };
-        let hidden = match &entry.trigger {
+        let hidden = match &self.breakpoints.get(id)?.trigger {
             Trigger::Code(code) => Hidden::of(&self.symbols, &code.place, resolved.addresses()),
             _ => Hidden::default(),
         };
@@ -293,8 +344,46 @@ impl Session {
         let entry = self.breakpoints.get_mut(id)?;
         (entry.targets, entry.hidden) = (resolved.targets, hidden);
         entry.note = resolved.note.map(|note| in_words(&note, &note.remedies));
+        self.compile_condition(id)?;
+        let entry = self.breakpoints.get(id)?;
         if entry.is_enabled() {
             self.put_in(id)?;
+        }
+        Ok(())
+    }
+
+    /// Finds out what code can judge of a condition, and says so where that is not all of it.
+    fn compile_condition(&mut self, id: BreakpointId) -> Result<(), DebugError> {
+        let symbols = &self.symbols;
+        let entry = self.breakpoints.entries.get_mut(&id).ok_or(DebugError::NoSuchBreakpoint(id))?;
+        entry.checks.clear();
+        entry.number = None;
+        if let (Trigger::Code(CodeBreakpoint { count_by: Some(by), .. }), [place]) =
+            (&entry.trigger, &*entry.targets)
+            && let (Some(address), Ok(expression)) = (place.address, Expression::parse(by))
+            && entry.hidden.at(address.0) == 0
+        {
+            entry.number = expression.number_at(symbols, address.0);
+        }
+        if let Some(note) =
+            entry.note.as_mut().and_then(|note| note.strip_suffix(EVALUATED).map(str::to_owned))
+        {
+            entry.note = Some(note.trim_end_matches("; ").to_owned()).filter(|note| !note.is_empty());
+        }
+        let (Trigger::Code(_), Some(condition)) = (&entry.trigger, &entry.condition) else { return Ok(()) };
+        let addresses: Vec<_> = entry.targets.iter().filter_map(|target| Some(target.address?.0)).collect();
+        if addresses.len() <= MOST_GATES {
+            let check = |&address: &u64| {
+                let is_plain = entry.hidden.at(address) == 0;
+                is_plain.then(|| condition.check_at(symbols, address)).flatten()
+            };
+            entry.checks = addresses.iter().map(check).collect();
+        }
+        let is_judged = addresses.is_empty()
+            || entry.checks.len() == addresses.len() && entry.checks.iter().all(Option::is_some);
+        if !is_judged {
+            let note = entry.note.take();
+            entry.note = Some(note.map_or_else(|| EVALUATED.into(), |note| format!("{note}; {EVALUATED}")));
         }
         Ok(())
     }
@@ -355,7 +444,8 @@ impl Session {
             entry.read_texts()?;
             return Err(error);
         }
-        match entry.is_enabled() {
+        self.compile_condition(id)?;
+        match self.breakpoints.get(id)?.is_enabled() {
             true => self.put_in_or_watch(id)?,
             false => self.take_out_or_unwatch(id)?,
         }
@@ -379,13 +469,16 @@ impl Session {
     pub(super) fn removed(&mut self, id: BreakpointId) -> Result<(), DebugError> {
         self.take_out_or_unwatch(id)?;
         self.breakpoints.entries.remove(&id);
+        self.interpreter.sites.remove(&id);
         Ok(())
     }
 
     /// Libraries came or went: breakpoints may bind now, or elsewhere.
     pub(super) fn rebind(&mut self) -> Result<(), DebugError> {
         self.tellers = None;
-        let ids: Vec<_> = self.breakpoints.iter().map(|(id, _)| id).collect();
+        // A script is no file that is loaded.
+        let ids: Vec<_> =
+            self.breakpoints.iter().filter(|(_, entry)| !is_line(&entry.trigger)).map(|(id, _)| id).collect();
         for id in ids {
             self.bind(id)?;
         }
@@ -400,186 +493,4 @@ impl Session {
         }
         self.breakpoints.entries.retain(|_, entry| !matches!(entry.trigger, Trigger::Watch(_)));
     }
-
-    /// What a place means in the program as it is.
-    pub(super) fn resolve(&self, place: &Place) -> Resolved {
-        if let Some(reason) = too_long(place) {
-            return Resolved::nothing(reason);
-        }
-        match place {
-            Place::Address(address) => {
-                Resolved { targets: vec![self.location(address.0)], ..Resolved::default() }
-            }
-            Place::Line { file, line } => self.resolve_line(file, *line),
-            Place::Function(name) => self.resolve_function(name),
-            Place::Statement { file, text } => self.resolve_statement(file, text),
-        }
-    }
-
-    fn resolve_line(&self, file: &str, line: u32) -> Resolved {
-        let found = self.symbols.addresses_of_line(file, line);
-        let targets: Vec<_> =
-            found.targets.iter().take(MOST_TARGETS).map(|target| self.location(target.address)).collect();
-        let is_impossible = found.last.is_some() && !is_header(file);
-        let bound = targets.first().and_then(|target| target.line).filter(|&bound| bound != line);
-        let note = match (bound, found.last) {
-            (Some(bound), _) if found.moved_to.is_some() => {
-                Some(format!("line {line} has no code; moved to line {bound}").into())
-            }
-            // The beginning of a function, or of what is inlined there.
-            (Some(bound), _) => {
-                let place = targets.first().and_then(|target| target.file.as_deref()).map(file_name);
-                let place = place.unwrap_or_default();
-                Some(format!("it stops at {place}:{bound}, the first statement there").into())
-            }
-            (None, Some(last)) => {
-                let binds = if is_impossible { "" } else { "; it binds when a library has some there" };
-                let file = cut(file);
-                let what = format!("`{file}` has no code at line {line} or behind it{binds}");
-                Some(Reason::new(what).advise(format!("line {last} is its last with code")))
-            }
-            (None, None) if targets.is_empty() => {
-                let similar = self.nearest_file(file);
-                let what = "it binds when a library with it is loaded";
-                Some(format!("no loaded symbols name the file `{}`{similar}; {what}", cut(file)).into())
-            }
-            (None, None) => None,
-        };
-        Resolved { targets, note, is_impossible }
-    }
-
-    fn nearest_file(&self, file: &str) -> String {
-        let name = file_name(file);
-        match self.symbols.source_files(&name, 3).first() {
-            Some(similar) => format!(" (there is `{similar}`)"),
-            None => String::new(),
-        }
-    }
-
-    fn resolve_function(&self, name: &str) -> Resolved {
-        let pattern = match FunctionPattern::read(name) {
-            Ok(pattern) => pattern,
-            Err(error) => return Resolved::nothing(error.to_string().into()),
-        };
-        let mut found = self.symbols.functions_named(&pattern, MOST_TARGETS);
-        let mut said = self.choose_overload(&mut found, name);
-        if matches!(pattern, FunctionPattern::Exact(_)) && !name.contains("::") {
-            said = said.or(self.prefer_own(&mut found));
-        }
-        let mut targets: Vec<_> = found.iter().map(|target| self.location(target.address)).collect();
-        targets.dedup_by_key(|target| target.address);
-        let note = targets.is_empty().then(|| {
-            let similar = self.symbols.complete_function(name.rsplit("::").next().unwrap_or(name), 3);
-            let hint = if similar.is_empty() {
-                String::new()
-            } else {
-                format!(" (there is `{}`)", similar.join("`, `"))
-            };
-            format!(
-                "no loaded symbols name a function `{}`{hint}; it binds when a library with it is loaded",
-                cut(name)
-            )
-        });
-        Resolved { targets, note: note.or(said).map(Reason::from), is_impossible: false }
-    }
-
-    /// A bare name means the program's own functions, if it has some of that name; says how many others there are.
-    fn prefer_own(&self, found: &mut Vec<FunctionTarget>) -> Option<String> {
-        let is_own = |target: &FunctionTarget| {
-            let file = target.file.as_deref();
-            file.is_some() && !self.image.whose(target.address, self.main, file).1
-        };
-        let all = found.len();
-        if found.iter().any(is_own) {
-            found.retain(is_own);
-        }
-        let others = all - found.len();
-        (others > 0)
-            .then(|| format!("{others} more in libraries; to stop there, write the name with its `::`"))
-    }
-
-    /// Leaves those functions whose parameters are the ones in `name`, where it has any; says so if there are
-    /// none.
-    fn choose_overload(&self, found: &mut Vec<FunctionTarget>, name: &str) -> Option<String> {
-        let wanted =
-            parameter_words(in_last_parentheses(name.trim()).filter(|_| name.trim().ends_with(')'))?);
-        let told: Vec<_> = found.iter().map(|target| self.symbols.parameters_at(target.address)).collect();
-        let fits: Vec<_> = std::iter::zip(&*found, &told)
-            // What is inlined has no symbol of its own.
-            .map(|(target, told)| {
-                target.inlined || told.as_deref().map(parameter_words).as_ref() == Some(&wanted)
-            })
-            .collect();
-        if fits.iter().any(|&fits| fits) {
-            let mut fits = fits.into_iter();
-            found.retain(|_| fits.next().unwrap_or(true));
-            return None;
-        }
-        let known: Vec<_> = told.iter().flatten().map(|parameters| format!("({parameters})")).collect();
-        (!known.is_empty())
-            .then(|| format!("none has these parameters, so all are meant: {}", known.join(", ")))
-    }
-
-    fn resolve_statement(&self, file: &str, text: &str) -> Resolved {
-        let Some(path) = self.symbols.find_source(file) else {
-            return self.resolve_line(file, 1).without_targets();
-        };
-        let Ok(source) = read_plain(path.as_ref().as_ref(), LARGEST_SOURCE) else {
-            let what = format!("cannot read `{path}` to look for the statement");
-            return Resolved::nothing(Reason::new(what).advise("use `line` instead"));
-        };
-        let squeezed = |text: &str| text.split_whitespace().collect::<String>();
-        let wanted = squeezed(text);
-        let source = String::from_utf8_lossy(&source);
-        let lines = (1..).zip(source.lines()).filter(|(_, line)| squeezed(line).contains(&wanted));
-        let found: Vec<_> = lines.take(20).map(|(line, _)| self.resolve_line(&path, line)).collect();
-        // A line that only speaks of it, as a comment does, counts where no other has it.
-        let has_code = found.iter().any(|at_line| at_line.note.is_none());
-        let mut resolved = Resolved::default();
-        for at_line in found.into_iter().filter(|at_line| !has_code || at_line.note.is_none()) {
-            resolved.targets.extend(at_line.targets);
-            resolved.note = resolved.note.or(at_line.note);
-        }
-        resolved.targets.sort_by_key(|target| target.address);
-        resolved.targets.dedup_by_key(|target| target.address);
-        if resolved.targets.is_empty() && resolved.note.is_none() {
-            resolved.note = Some(format!("no line of `{path}` contains `{text}`").into());
-        }
-        resolved
-    }
-
-    /// All that is known of an address of code.
-    pub(super) fn location(&self, address: u64) -> Location {
-        self.scribe().location(address)
-    }
-}
-
-/// Whether code of a file is found in whatever includes it: also in what is loaded later.
-fn is_header(file: &str) -> bool {
-    let extension = std::path::Path::new(file).extension().and_then(|extension| extension.to_str());
-    !matches!(
-        extension,
-        Some("c" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "C" | "rs" | "s" | "S" | "f90" | "f")
-    )
-}
-
-impl Resolved {
-    pub(super) fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
-        self.targets.iter().filter_map(|target| Some(target.address?.0))
-    }
-
-    fn nothing(why: Reason) -> Self {
-        Self { note: Some(why), ..Self::default() }
-    }
-
-    fn without_targets(self) -> Self {
-        Self { targets: Vec::new(), ..self }
-    }
-}
-
-/// The executable's `main`: that of the source where there is one, not the start-up code's.
-pub(super) fn main_function(symbols: &Symbols) -> Option<u64> {
-    let found = symbols.functions_named(&FunctionPattern::Exact("main".into()), 20);
-    let with_source = found.iter().find(|target| target.line.is_some() && !target.inlined);
-    with_source.or(found.first()).map(|target| target.address)
 }

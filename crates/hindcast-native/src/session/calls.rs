@@ -146,8 +146,8 @@ impl Session {
         let functions = self.traced_functions(question.functions.as_deref())?;
         if functions.is_empty() {
             let reason = match &question.functions {
-                Some(name) => Reason::new(format!("no function with code is called `{}`", cut(name)))
-                    .advise("give a name, or `/…/` with a part of names"),
+                Some(name) => Reason::new(format!("at this moment no function with code is called `{}`", cut(name)))
+                    .advise("give a name, or `/…/` with a part of names; one of a library is there once that is loaded"),
                 None => Reason::new("the program has no function whose source is here")
                     .advise("name some with `functions`, such as `/^parse/`"),
             };

@@ -213,7 +213,7 @@ impl Session {
             return Ok(Some(Life { born: None, function: format!("{pc:#x}") }));
         };
         let now = self.process.position()?;
-        let quarry = Quarry::Call { address: function.start, stack: end.wrapping_sub(8) };
+        let quarry = Quarry::Call { address: function.start, stack: Some(end.wrapping_sub(8)) };
         let found = now.map(|now| self.find(&now, quarry)).transpose()?.flatten();
         Ok(Some(Life { born: found.map(|found| found.position), function: function.name }))
     }
@@ -257,7 +257,7 @@ impl Chronicle {
         let left_out = statements.len().saturating_sub(MOST_STATEMENTS) as u64;
         let statements = statements.into_iter().take(MOST_STATEMENTS).map(|statement| {
             let change = match self.encoding {
-                Some(Encoding::Signed | Encoding::Unsigned) if statement.is_sum_known => {
+                Some(encoding) if has_sign(encoding).is_some() && statement.is_sum_known => {
                     Some(format!("{:+}", statement.added))
                 }
                 Some(Encoding::Float) if statement.is_sum_known => {
@@ -407,6 +407,15 @@ impl Kept {
     }
 }
 
+/// Whether the numbers of an encoding have a sign; none where they are no integers.
+fn has_sign(encoding: Encoding) -> Option<bool> {
+    match encoding {
+        Encoding::Signed | Encoding::SignedChar => Some(true),
+        Encoding::Unsigned | Encoding::UnsignedChar => Some(false),
+        _ => None,
+    }
+}
+
 impl Statement {
     fn add(&mut self, encoding: Option<Encoding>, old: Option<&[u8]>, new: Option<&[u8]>) {
         self.count += 1;
@@ -415,14 +424,14 @@ impl Statement {
             self.is_sum_known = false;
             return;
         };
-        match encoding {
-            Some(Encoding::Signed) => self.added += integer(new, true) - integer(old, true),
-            Some(Encoding::Unsigned) => self.added += integer(new, false) - integer(old, false),
-            Some(Encoding::Float) => match (float(new), float(old)) {
+        let Some(encoding) = encoding else { return };
+        if let Some(signed) = has_sign(encoding) {
+            self.added += integer(new, signed) - integer(old, signed);
+        } else if encoding == Encoding::Float {
+            match (float(new), float(old)) {
                 (Some(new), Some(old)) => self.added_float += new - old,
                 _ => self.is_sum_known = false,
-            },
-            _ => {}
+            }
         }
     }
 }

@@ -135,7 +135,8 @@ impl Session {
             let recorder = self.process.recorder().filter(|recorder| recorder.is_active());
             if let Some(last) = recorder.and_then(|recorder| last_moment(&recorder.timeline, &recorder.log)) {
                 let moment = Moment(last.to_string());
-                self.happenings.push(Happening { moment, kind: HappeningKind::Signal, what, location: None });
+                let kind = HappeningKind::Signal;
+                self.happenings.push(Happening { moment, kind, what, location: None, thread: None });
             }
         }
     }

@@ -4,7 +4,7 @@ use hindcast_core::debug::{
     BreakpointId, DebugError, OutputStream, RaisedException, Stop, StopReason, Trigger, ValueLimits,
 };
 
-use super::{Session, judge::stops_at, movement::Verdict};
+use super::{Session, judge::stops_at, movement::Verdict, system};
 use crate::{look::FrameScope, sys::Tid};
 
 /// Whether a breakpoint instruction is the user's business.
@@ -16,7 +16,7 @@ pub(super) enum Hit {
 }
 
 /// What a condition came to.
-enum Condition {
+pub(super) enum Condition {
     True,
     False,
     Failed(String),
@@ -94,8 +94,8 @@ impl Session {
             Condition::True => None,
             Condition::Failed(reason) => Some(reason),
         };
-        let entry = self.breakpoints.get_mut(id)?;
-        entry.set_ordinal(entry.ordinal + 1);
+        self.count_hit(tid, id)?;
+        let entry = self.breakpoints.get(id)?;
         let Trigger::Code(code) = &entry.trigger else { return Ok(None) };
         let counts = stops_at(code, entry.ordinal);
         if complaint.is_some() {
@@ -111,6 +111,32 @@ impl Session {
             self.log_hit(tid, id)?;
         }
         Ok(None)
+    }
+
+    /// The thread that goes on from a breakpoint without hitting it was stopped there before it was judged: it counts.
+    pub(super) fn count_unjudged(&mut self) -> Result<(), DebugError> {
+        let Some(tid) = self.process.take_unjudged().filter(|tid| *tid == self.current) else {
+            return Ok(());
+        };
+        let pc = self.process.registers(tid).map_err(system)?.pc();
+        for id in self.breakpoints.at(pc) {
+            if matches!(self.breakpoints.get(id)?.trigger, Trigger::Code(_)) {
+                self.code_hit(tid, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a hit where a thread stands, apart by its value if that is asked for.
+    pub(super) fn count_hit(&mut self, tid: Tid, id: BreakpointId) -> Result<(), DebugError> {
+        let value = match &self.breakpoints.get(id)?.count_by {
+            Some(template) => {
+                Some(self.with_scope_of(tid, id, |scope| template.render(scope, ValueLimits::default()))?)
+            }
+            None => None,
+        };
+        self.breakpoints.get_mut(id)?.pass(1, value.map(|value| (value, 1)).into_iter().collect());
+        Ok(())
     }
 
     pub(super) fn condition_holds(&mut self, tid: Tid, id: BreakpointId) -> Result<bool, DebugError> {

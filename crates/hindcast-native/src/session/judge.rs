@@ -5,8 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use hindcast_core::debug::{BreakpointId, CodeBreakpoint, DebugError, Trigger};
-use hindcast_symbols::{Symbols, types::ModuleId};
+use hindcast_core::debug::{BreakpointId, CodeBreakpoint, DebugError, NumberFormat, Trigger, ValueLimits};
+use hindcast_symbols::{
+    Symbols,
+    types::ModuleId,
+    value::{DerivedTypes, Inspector, Placed},
+};
 
 use super::{
     Session,
@@ -19,7 +23,7 @@ use crate::{
     image::Image,
     look::{FrameScope, Scene, ThreadScene},
     process::{CleanMemory, Halt},
-    replay::{Gate, Pause, Position, ReplayError, Replica},
+    replay::{Gate, LiveGate, Pause, Position, ReplayError, Replica},
     sys::TraceError,
 };
 
@@ -35,6 +39,9 @@ pub(super) struct Tally {
 
 /// Whether a breakpoint stops at the hit with this ordinal.
 pub(super) fn stops_at(code: &CodeBreakpoint, ordinal: Ordinal) -> bool {
+    if code.count_only {
+        return false;
+    }
     // The last hit before it was set is one away.
     let number = if ordinal > 0 { ordinal.unsigned_abs() } else { 1 + ordinal.unsigned_abs() };
     number >= code.hit_count
@@ -43,7 +50,24 @@ pub(super) fn stops_at(code: &CodeBreakpoint, ordinal: Ordinal) -> bool {
 
 /// Whether a breakpoint stops at some of its hits only.
 fn counts(code: &CodeBreakpoint) -> bool {
-    code.hit_count > 1 || code.hit_count_multiple > 1
+    code.hit_count > 1 || code.hit_count_multiple > 1 || code.count_only
+}
+
+/// How many hits from where the live program is the next one is that somebody wants to know of.
+fn next_stop(code: &CodeBreakpoint, entry: &Entry) -> u64 {
+    let is_silent = entry.template.is_some()
+        && code.max_notifications > 0
+        && entry.notifications_sent >= code.max_notifications;
+    if is_silent || code.count_only {
+        return u64::MAX;
+    }
+    let passed = u64::try_from(entry.ordinal).unwrap_or(0);
+    let first = code.hit_count.max(passed + 1);
+    let wanted = match code.hit_count_multiple {
+        0 => first,
+        multiple => first.div_ceil(multiple).saturating_mul(multiple),
+    };
+    wanted - passed
 }
 
 /// Looks at replicas for [`Session`].
@@ -252,8 +276,71 @@ impl Session {
         Ok((done, judge.hits))
     }
 
+    /// Lets the live program run with the conditions of breakpoints judged and their hits counted by code beside it. `None`
+    /// where there is nothing to gain by that.
+    fn run_judged(&mut self) -> Result<Option<Halt>, TraceError> {
+        if self.process.is_fixed() || self.breakpoints.iter().any(|(_, entry)| entry.watching.is_some()) {
+            return Ok(None);
+        }
+        let mut gates = Vec::new();
+        for (id, entry) in self.breakpoints.iter() {
+            let Trigger::Code(code) = &entry.trigger else { continue };
+            if !code.enabled || !(counts(code) || entry.condition.is_some()) {
+                continue;
+            }
+            gates.extend(self.live_gates(id, entry, next_stop(code, entry)).unwrap_or_default());
+        }
+        if gates.is_empty() || gates.len() > MOST_GATES {
+            return Ok(None);
+        }
+        let symbols = &self.symbols;
+        let (halt, hits) = self.process.run_sieved(&gates, &|address| function_around(symbols, address))?;
+        for hits in hits {
+            let types = DerivedTypes::new(&self.symbols);
+            let memory = self.process.memory();
+            let inspector = Inspector::new(&types, &memory, ValueLimits::default(), NumberFormat::Auto);
+            let Ok(entry) = self.breakpoints.get_mut(hits.breakpoint) else { continue };
+            let mut values = Vec::new();
+            if let Some(number) = &entry.number {
+                let text = |value: u64| {
+                    let bytes = value.to_le_bytes();
+                    inspector.line(&Placed::computed(number.type_ref, &bytes[..usize::from(number.size)]))
+                };
+                values = hits.values.iter().map(|(&value, &hits)| (text(value), hits)).collect();
+            }
+            entry.pass(hits.count, values);
+        }
+        Ok(Some(halt))
+    }
+
+    /// All places of a breakpoint, if code can judge it at each of them.
+    fn live_gates(&self, id: BreakpointId, entry: &Entry, limit: u64) -> Option<Vec<LiveGate>> {
+        let addresses = entry.targets.iter().filter_map(|target| Some(target.address?.0));
+        let gate = |(index, address): (usize, u64)| {
+            let is_alone = self.breakpoints.at(address) == [id]
+                && self.panic_event != Some(address)
+                && self.library_event != Some(address);
+            let check = match &entry.condition {
+                Some(_) => Some(entry.checks.get(index)?.clone()?),
+                None => None,
+            };
+            // One number at one place: elsewhere it may be of another type.
+            let number = match (&entry.count_by, &entry.number) {
+                (Some(_), Some(counted)) => Some(counted.number.clone()),
+                (Some(_), None) => return None,
+                (None, _) => None,
+            };
+            is_alone.then_some(LiveGate { gate: Gate { address, breakpoint: id, check }, limit, number })
+        };
+        // Before the moment at which it was set, hits count the other way.
+        (entry.ordinal >= 0).then(|| addresses.enumerate().map(gate).collect()).flatten()
+    }
+
     /// Forwards in the past with hits counted by code. `None` where breakpoints have to be looked at one by one.
     pub(super) fn run_sifting(&mut self) -> Result<Option<Halt>, TraceError> {
+        if !self.process.is_in_past() {
+            return self.run_judged();
+        }
         let is_code = |entry: &Entry| matches!(&entry.trigger, Trigger::Code(code) if code.enabled);
         let gates = gates(&self.symbols, &self.breakpoints, self.panic_event);
         let is_counted = |id: BreakpointId| gates.iter().any(|gate| gate.breakpoint == id);
@@ -266,7 +353,13 @@ impl Session {
             .breakpoints
             .iter()
             .all(|(id, entry)| !is_code(entry) || entry.targets.is_empty() || is_counted(id));
-        if !self.process.is_in_past() || watches || !all_counted || !self.breakpoints.iter().any(chooses) {
+        // Values are told by looking.
+        let tells_apart = |(_, entry): (BreakpointId, &Entry)| is_code(entry) && entry.count_by.is_some();
+        if self.breakpoints.iter().any(tells_apart)
+            || watches
+            || !all_counted
+            || !self.breakpoints.iter().any(chooses)
+        {
             return Ok(None);
         }
         let mut judge = PastJudge {
@@ -284,7 +377,7 @@ impl Session {
         let halt = self.process.run_sifting(&|address| function_around(symbols, address), &mut judge);
         for (id, hits) in judge.ahead {
             if let Ok(entry) = self.breakpoints.get_mut(id) {
-                entry.set_ordinal(entry.ordinal.saturating_add_unsigned(hits));
+                entry.pass(hits, Vec::new());
             }
         }
         halt.map(Some)
@@ -334,11 +427,12 @@ impl Session {
     /// The present was come to through the past: a breakpoint that the program stands at counts.
     pub(super) fn count_hits_at_present(&mut self) -> Result<(), DebugError> {
         let tid = self.process.acting();
+        // It is counted here.
+        let _ = self.process.take_unjudged();
         let pc = self.process.registers(tid).map_err(system)?.pc();
         for id in self.breakpoints.at(pc) {
             if self.counted_hits().contains_key(&id) && self.condition_holds(tid, id)? {
-                let entry = self.breakpoints.get_mut(id)?;
-                entry.set_ordinal(entry.ordinal + 1);
+                self.count_hit(tid, id)?;
             }
         }
         Ok(())

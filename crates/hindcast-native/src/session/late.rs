@@ -4,8 +4,8 @@ use hindcast_core::debug::{DebugError, LaunchRequest, Place, Reason, Remedy, Sto
 
 use super::{
     Session,
-    breakpoints::main_function,
     movement::{Begun, Plan},
+    places::main_function,
     system,
 };
 use crate::sys::Tid;

@@ -18,10 +18,10 @@ use jiff::Timestamp;
 
 use super::{
     Session,
-    breakpoints::main_function,
     following::Search,
     late::Start,
     movement::{Begun, Plan},
+    places::main_function,
     system,
 };
 use crate::{
@@ -198,6 +198,9 @@ impl Session {
             way: None,
             history_end: None,
             tally: None,
+            interpreter: super::python::Interpreter::default(),
+            trail: None,
+            uncaught: None,
             tellers: None,
         }
     }
@@ -265,6 +268,7 @@ impl Session {
             return Ok(());
         }
         self.named_sources.clear();
+        self.interpreter.forget();
         let executable = sys::executable(self.process.system_pid()).unwrap_or_default();
         self.main = self
             .image

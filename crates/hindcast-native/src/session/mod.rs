@@ -8,6 +8,7 @@ mod calls;
 mod chronicle;
 mod exceptions;
 mod following;
+mod halted;
 mod heap;
 mod hidden;
 mod hits;
@@ -17,6 +18,9 @@ mod late;
 mod launch;
 mod movement;
 mod percents;
+mod pieces;
+mod places;
+mod python;
 mod recording;
 mod scribe;
 pub(crate) mod signals;
@@ -36,7 +40,7 @@ use hindcast_core::debug::{
     MemoryBlock, Module, Movement, Outcome, OutputLog, Place, PointerPage, PointerSearch, RawMemory, Reason,
     Region, Register, RegisterSet, Registers, Remedy, RuntimeAddr, SourceFile, Stack, Stop, StopAtEntry,
     StopReason, Target, Thread, ThreadId, ThreadState, TimeTravel, Trigger, Variable, VariablePage,
-    VariableQuery,
+    VariableQuery, View,
 };
 use hindcast_symbols::{
     Symbols,
@@ -108,6 +112,12 @@ pub(crate) struct Session {
     history_end: Option<String>,
     /// How often breakpoints were hit, up to a moment.
     tally: Option<judge::Tally>,
+    /// The Python in the program.
+    interpreter: python::Interpreter,
+    /// A Python value that is followed back, where that was interrupted.
+    trail: Option<python::Trail>,
+    /// The Python exception that ended the program, once it was looked for.
+    uncaught: Option<Option<python::Uncaught>>,
     /// Where it is told where exceptions and jumps land, once that was asked.
     tellers: Option<Vec<landing::Teller>>,
 }
@@ -169,6 +179,13 @@ impl Session {
     ) -> Result<T, DebugError> {
         let thread = self.thread_scene(tid)?;
         self.with_scene(|scene| FrameScope::enter(scene, &thread, frame).map(|scope| look(&scope)))
+    }
+
+    /// The frames that the machine has.
+    fn native_stack(&mut self, thread: ThreadId, tid: Tid, max_frames: u32) -> Result<Stack, DebugError> {
+        let walk = self.walk(tid, max_frames)?;
+        let frames = self.with_scene(|scene| walk.frames(scene));
+        Ok(Stack { thread, frames, more: walk.more, broken: walk.broken })
     }
 
     fn walk(&self, tid: Tid, frames: u32) -> Result<Walk, DebugError> {
@@ -298,7 +315,13 @@ impl DebugBackend for Session {
         self.abandon();
         match how {
             Ending::Terminate => self.process.terminate(),
-            Ending::Detach => self.process.detach(),
+            Ending::Detach => {
+                self.process.detach();
+                if let Some(pump) = self.pump.take() {
+                    // It goes on in any case; without a reader, to what it prints next.
+                    let _ = pump.leave();
+                }
+            }
         }
         self.claim = None;
         Ok(())
@@ -356,19 +379,30 @@ impl DebugBackend for Session {
     }
 
     fn stack(&mut self, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
+        self.stack_in(View::Auto, thread, max_frames)
+    }
+
+    fn stack_in(&mut self, view: View, thread: ThreadId, max_frames: u32) -> Result<Stack, DebugError> {
         let tid = self.known_thread(thread)?;
-        let walk = self.walk(tid, max_frames)?;
-        let frames = self.with_scene(|scene| walk.frames(scene));
-        Ok(Stack { thread, frames, more: walk.more, broken: walk.broken })
+        match self.python_stack(view, thread, tid, max_frames)? {
+            Some(stack) => Ok(stack),
+            None => self.native_stack(thread, tid, max_frames),
+        }
     }
 
     fn variables(&mut self, query: &VariableQuery) -> Result<VariablePage, DebugError> {
         let tid = self.known_thread(query.frame.thread)?;
+        if let Some(page) = self.python_variables(tid, query)? {
+            return Ok(page);
+        }
         self.with_scope(tid, query.frame.index, |scope| look::variables(scope, query))
     }
 
     fn evaluate(&mut self, evaluation: &Evaluation) -> Result<Variable, DebugError> {
         let tid = self.known_thread(evaluation.frame.thread)?;
+        if let Some(value) = self.python_evaluate(tid, evaluation)? {
+            return Ok(value);
+        }
         let evaluated =
             self.with_scope(tid, evaluation.frame.index, |scope| look::evaluate(scope, evaluation))??;
         if let Some(write) = evaluated.write {
@@ -385,7 +419,8 @@ impl DebugBackend for Session {
         let symbols = &self.symbols;
         let known =
             self.named_sources.entry(path.to_owned()).or_insert_with(|| look::source_file(symbols, path));
-        Ok(known.clone().map(SourceFile::on_disk))
+        let script = || self.interpreter.has_script(path).then(|| PathBuf::from(path));
+        Ok(known.clone().or_else(script).map(SourceFile::on_disk))
     }
 
     fn complete(
@@ -446,6 +481,7 @@ impl RawMemory for Session {
 
 impl DataSearch for Session {
     fn find(&mut self, search: &ElementSearch) -> Result<ElementPage, DebugError> {
+        self.refuse_in_python(search.frame, "elements cannot be searched")?;
         let tid = self.known_thread(search.frame.thread)?;
         self.with_scope(tid, search.frame.index, |scope| look::find(scope, search))?
     }

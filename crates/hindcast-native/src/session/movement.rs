@@ -1,9 +1,17 @@
 //! Moving: from a command to the stop that ends it.
 
-use hindcast_core::debug::{DebugError, Movement, Outcome, Place, Stop, StopReason, ThreadId};
+use hindcast_core::debug::{DebugError, Movement, Outcome, Place, Reason, Stop, StopReason, ThreadId};
 use hindcast_symbols::names::cut;
 
-use super::{Session, hits::Hit, late::Start, signals, step::StepPlan, system};
+use super::{
+    Session,
+    hits::Hit,
+    late::Start,
+    python::{LineSteps, RunToLines},
+    signals,
+    step::StepPlan,
+    system,
+};
 use crate::{
     process::{Ended, Halt},
     sys::{self, Tid},
@@ -23,6 +31,10 @@ pub(super) enum Plan {
     RecordFrom { addresses: Vec<u64>, start: Start, is_there: bool },
     /// By steps.
     Step(StepPlan),
+    /// By lines of Python.
+    StepLines(LineSteps),
+    /// Until something stops it, lines of Python among that.
+    RunToLines(RunToLines),
     /// In time. It begins anew when it was interrupted, with what it has found out.
     Travel(Movement),
     /// One that was not begun yet.
@@ -71,7 +83,11 @@ impl Session {
             }
             Movement::Step { thread, granularity, count } => {
                 let tid = self.known_thread(thread)?;
-                Plan::Fresh(Box::new(Plan::Step(StepPlan::new(tid, granularity, count.max(1)))))
+                let plan = match self.steps_in_python(thread, granularity)? {
+                    true => Plan::StepLines(LineSteps::new(tid, granularity, count.max(1))),
+                    false => Plan::Step(StepPlan::new(tid, granularity, count.max(1))),
+                };
+                Plan::Fresh(Box::new(plan))
             }
             Movement::StepBack { .. } | Movement::ReverseContinue | Movement::Goto(_) => {
                 Plan::Travel(movement)
@@ -95,8 +111,13 @@ impl Session {
         }
         match plan {
             Plan::Step(step) => self.current = step.thread(),
+            Plan::StepLines(steps) => {
+                self.current = steps.thread();
+                self.hidden = 0;
+            }
             _ => self.hidden = 0,
         }
+        self.count_unjudged()?;
         self.process.forget_steps();
         self.process.pass_breakpoint(self.current);
         Ok(true)
@@ -118,6 +139,9 @@ impl Session {
             },
             plan => plan,
         };
+        if matches!(plan, Plan::Run) && self.has_lines() {
+            plan = Plan::RunToLines(RunToLines::default());
+        }
         // In the past one can come back to where one was.
         let origin = self.process.known_position().filter(|_| self.process.is_in_past());
         let result = self.follow(&mut plan);
@@ -132,6 +156,8 @@ impl Session {
             }
             Ok(Some(stop)) => {
                 self.clean_up(&plan);
+                // A program that is gone tells so by itself.
+                let _ = self.process.unmap_sieves();
                 let stop = self.stopped_with(stop);
                 self.keep_tally();
                 Ok(Outcome::Stopped(stop))
@@ -151,8 +177,9 @@ impl Session {
 
     /// Moves until the plan is done; `None` when it was interrupted.
     fn follow(&mut self, plan: &mut Plan) -> Result<Option<Stop>, DebugError> {
-        /// So many breakpoints are looked at one by one: mostly one stops soon.
-        const FEW: u32 = 40;
+        /// So many breakpoints are looked at one by one: mostly one stops soon. In the past more is to be prepared for others.
+        const FEW: u32 = 8;
+        const FEW_IN_PAST: u32 = 40;
         let mut halts = 0;
         loop {
             halts += 1;
@@ -172,13 +199,22 @@ impl Session {
                 | Plan::RecordFrom { .. }
                 | Plan::Travel(_)
                 | Plan::Fresh(_) => {
-                    let sifted = if halts > FEW { self.run_sifting().map_err(system)? } else { None };
+                    let few = if self.process.is_in_past() { FEW_IN_PAST } else { FEW };
+                    let sifted = if halts > few { self.run_sifting().map_err(system)? } else { None };
                     sifted.map_or_else(|| self.run_watching(), Ok).map_err(system)?
                 }
                 Plan::Step(step) => match self.next_of_step(step)? {
                     Some(halt) => halt,
                     None => {
                         let thread = step.thread();
+                        return Ok(Some(self.stop_at(thread, StopReason::Step)));
+                    }
+                },
+                Plan::RunToLines(run) => self.next_of_run_to_lines(run)?,
+                Plan::StepLines(steps) => match self.next_of_line_steps(steps)? {
+                    Some(halt) => halt,
+                    None => {
+                        let thread = steps.thread();
                         return Ok(Some(self.stop_at(thread, StopReason::Step)));
                     }
                 },
@@ -207,15 +243,26 @@ impl Session {
                         }
                     }
                     Plan::Step(step) => self.reached_in_step(step, tid, address)?,
+                    Plan::RunToLines(run) => {
+                        self.module_begins(run, tid, address)?;
+                        self.process.pass_breakpoint(tid);
+                    }
                     _ => self.process.pass_breakpoint(tid),
                 },
-                Verdict::Stepped(tid) => {
-                    if let Plan::Step(step) = plan
-                        && let Some(stop) = self.stepped(step, tid)?
-                    {
-                        return Ok(Some(stop));
+                Verdict::Stepped(tid) => match plan {
+                    Plan::Step(step) => {
+                        if let Some(stop) = self.stepped(step, tid)? {
+                            return Ok(Some(stop));
+                        }
                     }
-                }
+                    Plan::StepLines(steps) => self.line_stepped(steps, tid)?,
+                    Plan::RunToLines(_) => {
+                        if let Some(stop) = self.line_read(tid)? {
+                            return Ok(Some(stop));
+                        }
+                    }
+                    _ => {}
+                },
             }
         }
     }
@@ -259,7 +306,7 @@ impl Session {
     }
 
     /// Deals with what every movement has in common: libraries, the user's breakpoints, signals, the end.
-    fn judge(&mut self, halt: Halt) -> Result<Verdict, DebugError> {
+    pub(super) fn judge(&mut self, halt: Halt) -> Result<Verdict, DebugError> {
         match halt {
             Halt::Breakpoint(tid, address) => self.judge_breakpoint(tid, address),
             Halt::Stepped(tid) => self.judge_step(tid),
@@ -373,6 +420,14 @@ impl Session {
     }
 
     pub(super) fn run_to_addresses(&mut self, place: &Place) -> Result<Vec<u64>, DebugError> {
+        if let Place::Line { file, .. } | Place::Statement { file, .. } = place
+            && super::python::is_script(file)
+        {
+            let reason = Reason::new("a line of a recorded Python program cannot be run to");
+            return Err(DebugError::Unsupported(
+                reason.advise("`debugger/set_breakpoint` there, with `temporary`, and `debugger/continue`"),
+            ));
+        }
         let resolved = self.resolve(place);
         let addresses: Vec<u64> = resolved.addresses().collect();
         if addresses.is_empty() {
@@ -401,6 +456,7 @@ impl Session {
     /// Forgets a movement that was cut short.
     pub(super) fn abandon(&mut self) {
         if let Some(plan) = self.plan.take() {
+            self.interpreter.departed = None;
             self.clean_up(&plan);
         }
     }
@@ -419,12 +475,19 @@ impl Session {
                     self.process.remove_breakpoint(address);
                 }
             }
+            Plan::StepLines(steps) => {
+                // A program that has ended has nothing to give back.
+                let _ = self.process.unwatch(steps.registers());
+            }
+            Plan::RunToLines(run) => self.end_run_to_lines(run),
         }
     }
 
     /// A stop that the user hears of.
-    pub(super) fn stopped_with(&mut self, stop: Stop) -> Stop {
+    pub(super) fn stopped_with(&mut self, mut stop: Stop) -> Stop {
         self.find_end();
+        self.tell_uncaught(&mut stop);
+        self.note_machine_stop(stop.reason, &stop.breakpoints);
         // What cannot be found even now stays pending.
         let _ = self.look_at_unmapped().and_then(|()| self.look_for_awaited());
         self.note_stop(&stop);

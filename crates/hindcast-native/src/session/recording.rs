@@ -4,8 +4,8 @@ use std::io;
 
 use hindcast_core::{
     debug::{
-        DebugError, Finding, Happening, HappeningKind, Moment, Question, Recording, Remedy, TimeTravel,
-        TimelinePage, TimelineQuery, TraceRequest, When,
+        DebugError, Finding, Happening, HappeningKind, Moment, Question, Recording, Remedy, ThreadId,
+        TimeTravel, TimelinePage, TimelineQuery, TraceRequest, When,
     },
     progress::Progress,
 };
@@ -37,6 +37,9 @@ impl TimeTravel for Session {
             }),
             events: recorder.map_or(0, |recorder| recorder.log.len()),
             checkpoints: recorder.map_or(0, |recorder| recorder.timeline.len() as u64),
+            checkpoints_at: recorder
+                .map(|recorder| recorder.timeline.iter().map(|(label, _)| moment(label)).collect())
+                .unwrap_or_default(),
             bytes: recorder.map_or(0, |recorder| recorder.log.bytes()),
             turns: recorder.map_or(0, |recorder| recorder.log.turns()),
             capabilities: crate::record::capabilities(),
@@ -109,8 +112,11 @@ impl TimeTravel for Session {
                 let thread = acting;
                 acting = event.taker().unwrap_or(acting);
                 if let Some((kind, what)) = happening(&event, thread) {
-                    let moment = Position { anchor: Label::after_events(index + 1), steps: 0 };
-                    all.push(Happening { moment: Moment(moment.to_string()), kind, what, location: None });
+                    let moment =
+                        Moment(Position { anchor: Label::after_events(index + 1), steps: 0 }.to_string());
+                    let whose = if kind == HappeningKind::Switch { acting } else { thread };
+                    let thread = Some(ThreadId(whose.0.unsigned_abs()));
+                    all.push(Happening { moment, kind, what, location: None, thread });
                 }
             }
         }

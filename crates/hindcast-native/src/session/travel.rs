@@ -9,12 +9,13 @@ use hindcast_core::debug::{
 use hindcast_symbols::{Symbols, names::cut};
 use iced_x86::FlowControl;
 
+pub(super) use super::halted::Halted;
 use super::{Session, movement::Plan, system};
 use crate::{
     debuggee::{Found, Quarry, SignalSet},
     process::Ended,
     replay::{Pause, Position, ReplayError},
-    sys::{SignalDetails, Tid, TraceError},
+    sys::{SignalDetails, Tid},
 };
 
 /// The code of the function around an address.
@@ -33,8 +34,12 @@ impl Session {
         let result = self.go(&movement);
         // What is left to do must not end half-way.
         self.process.stop_listening(matches!(result, Err(Halted::Interrupted)));
+        if !matches!(result, Err(Halted::Interrupted)) {
+            self.interpreter.departed = None;
+        }
         match result {
             Ok(stop) => {
+                self.breakpoints.count_anew();
                 let stop = self.stopped_with(stop);
                 if matches!(movement, Movement::ReverseContinue) {
                     self.keep_tally();
@@ -156,6 +161,15 @@ impl Session {
             let reason = format!("thread {} has not run before this moment, as far as is recorded", thread.0);
             DebugError::NoHistory(Reason::new(reason).remedy(Remedy::ListMoments))
         })?;
+        if granularity != Granularity::Instruction
+            && self.process.known_position().as_ref() != Some(&position)
+        {
+            self.land(&position)?;
+        }
+        if self.steps_in_python(super::movement::thread_id(tid), granularity)? {
+            let stop = self.step_back_in_python(&position, granularity, count, tid)?;
+            return Ok(across(gap, stop));
+        }
         for _ in 0..count {
             let earlier = match granularity {
                 Granularity::Instruction => self.before_in_thread(&position, tid)?,
@@ -173,7 +187,7 @@ impl Session {
 
     /// Stops where a thread begins, after which there is nothing that a step back from `position` could show. That of the
     /// first thread is the start of the history.
-    fn stop_at_first(&mut self, position: Position, tid: Tid) -> Result<Stop, Halted> {
+    pub(super) fn stop_at_first(&mut self, position: Position, tid: Tid) -> Result<Stop, Halted> {
         if tid == self.process.pid() {
             let start = self.first()?;
             self.land(&start)?;
@@ -319,7 +333,7 @@ impl Session {
         }
         // Something else has written there since.
         let Some(function) = self.symbols.function_at(pc) else { return Ok(None) };
-        match self.find(position, Quarry::Call { address: function.start, stack })? {
+        match self.find(position, Quarry::Call { address: function.start, stack: Some(stack) })? {
             Some(found) => self.before_in_thread(&found.position, tid),
             None => Ok(None),
         }
@@ -350,7 +364,13 @@ impl Session {
 
     fn reverse_continue(&mut self) -> Result<Stop, Halted> {
         let Departure { mut position, at_end, gap } = self.departure()?;
-        if at_end && self.process.ended().is_none() {
+        if self.has_lines() {
+            // Where it was interrupted, it looked at other moments.
+            position = self.interpreter.departed.take().unwrap_or(position);
+            self.interpreter.departed = Some(position.clone());
+        }
+        // Behind a gap libraries may have been unloaded, and the breakpoints in them with these.
+        if at_end && (self.process.ended().is_none() || gap.is_some()) {
             self.land(&position)?;
         }
         // After the end of a program that was recorded up to there, the hits are those up to the last moment.
@@ -359,7 +379,13 @@ impl Session {
         }
         let signals = self.stopping_signals();
         loop {
-            let Some(found) = self.find_stop(&position, Quarry::Stops(signals))? else {
+            let found = self.find_stop(&position, Quarry::Stops(signals))?;
+            if self.has_lines()
+                && let Some(stop) = self.line_stop_before(&position, found.as_ref())?
+            {
+                return Ok(across(gap, stop));
+            }
+            let Some(found) = found else {
                 let start = self.first()?;
                 self.land(&start)?;
                 return Ok(across(gap, self.start_stop()));
@@ -465,7 +491,9 @@ impl Session {
         let symbols = &self.symbols;
         let position = self.process.materialise(position, &|address| function_around(symbols, address))?;
         self.land(&position)?;
-        Ok(self.stop_at(self.process.acting(), StopReason::Goto))
+        let mut stop = self.stop_at(self.process.acting(), StopReason::Goto);
+        self.tell_uncaught_here(&position, &mut stop);
+        Ok(stop)
     }
 
     /// Back where the program really is, with what it stopped for there.
@@ -521,7 +549,8 @@ impl Session {
             Some(detail) => format!("{reason}: {detail}"),
             None => reason,
         };
-        self.happenings.push(Happening { moment: Moment(position.to_string()), kind, what, location });
+        let (moment, thread) = (Moment(position.to_string()), Some(stop.thread));
+        self.happenings.push(Happening { moment, kind, what, location, thread });
     }
 }
 
@@ -551,36 +580,3 @@ fn tell(stop: &mut Stop, more: &str) {
 
 /// File, line, function.
 type LineKey = (Option<std::sync::Arc<str>>, u32, Option<u64>);
-
-/// Why a travel did not arrive.
-pub(super) enum Halted {
-    Interrupted,
-    Failed(DebugError),
-}
-
-impl From<DebugError> for Halted {
-    fn from(error: DebugError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<TraceError> for Halted {
-    fn from(error: TraceError) -> Self {
-        Self::Failed(system(error))
-    }
-}
-
-impl From<ReplayError> for Halted {
-    fn from(error: ReplayError) -> Self {
-        match error {
-            ReplayError::Interrupted => Self::Interrupted,
-            ReplayError::Trace(error) => error.into(),
-            error @ (ReplayError::NoSuchMoment
-            | ReplayError::TooFar
-            | ReplayError::Changed(_)
-            | ReplayError::CopyLost) => DebugError::NoHistory(error.into()).into(),
-            error @ ReplayError::TooLarge(_) => DebugError::Expression(error.into()).into(),
-            ReplayError::Diverged(reason) => system(TraceError::Diverged(reason)).into(),
-        }
-    }
-}

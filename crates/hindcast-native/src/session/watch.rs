@@ -3,7 +3,11 @@
 //! Memory on the stack is watched until its function returns: afterwards it is something else.
 
 use hindcast_core::debug::{Access, BreakpointId, DebugError, Reason, Stop, StopReason, Watched, Watchpoint};
-use hindcast_symbols::{Memory, Symbols, types::Encoding, value::Storage};
+use hindcast_symbols::{
+    Memory, Symbols,
+    types::Encoding,
+    value::{Home, Placed, Storage},
+};
 
 use super::{
     Session,
@@ -146,6 +150,9 @@ impl Session {
 
     /// Where something that is to be looked for is in memory.
     pub(super) fn place_of(&mut self, watched: &Watched) -> Result<Cell, DebugError> {
+        if let Watched::Expression { frame, .. } = watched {
+            self.refuse_in_python(*frame, "this cannot be asked about a Python value")?;
+        }
         let (address, size, name, type_ref) = match watched {
             Watched::Memory { address, size }
                 if *size > MOST_SOUGHT || address.0.checked_add(*size).is_none() =>
@@ -162,10 +169,7 @@ impl Session {
                     .with_scope(tid, frame.index, |scope: &FrameScope<'_>| scope.place_of(text))?
                     .map_err(|error| DebugError::Expression(error.into()))?;
                 let Storage::Memory(address) = placed.storage else {
-                    return Err(DebugError::Expression(
-                        Reason::new(format!("`{text}` is not in memory here"))
-                            .advise("ask for what it was computed from"),
-                    ));
+                    return Err(DebugError::Expression(why_no_place(text, &placed)));
                 };
                 let size = self.size_of(placed.type_ref).unwrap_or(0);
                 (address, size, text.clone(), Some(placed.type_ref))
@@ -179,6 +183,9 @@ impl Session {
 
     /// Begins to watch, or to wait until there is something to watch.
     pub(super) fn watch(&mut self, wanted: &Watchpoint) -> Result<Watch, DebugError> {
+        if let Watched::Expression { frame, .. } = &wanted.watched {
+            self.refuse_in_python(*frame, "a Python value cannot be watched")?;
+        }
         let mut signed = false;
         let (address, size, name, frame) = match &wanted.watched {
             Watched::Memory { address, size } => {
@@ -193,10 +200,7 @@ impl Session {
                     }
                 };
                 let Storage::Memory(address) = placed.storage else {
-                    return Err(DebugError::BreakpointFailed(
-                        Reason::new(format!("`{text}` is not in memory here, so it cannot be watched"))
-                            .advise("watch what it was computed from"),
-                    ));
+                    return Err(DebugError::BreakpointFailed(why_no_place(text, &placed)));
                 };
                 let size = self.size_of(placed.type_ref).unwrap_or(0);
                 signed = self.encoding_of(placed.type_ref) == Some(Encoding::Signed);
@@ -435,4 +439,17 @@ pub(super) fn number(bytes: &[u8], signed: bool) -> String {
 fn bytes_of(bytes: &[u8]) -> String {
     let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     digits.join(" ")
+}
+
+/// Why something that has a value has no bytes of its own that could be watched.
+fn why_no_place(text: &str, placed: &Placed) -> Reason {
+    match placed.home {
+        Some(Home::Bits { address, first, count }) => {
+            let size = (first + count).div_ceil(8);
+            Reason::new(format!("`{text}` is a bit field, and shares its bytes with others")).advise(format!(
+                "give `address` \"{address:#x}\" and `size` {size} for the bytes that it is in"
+            ))
+        }
+        _ => Reason::new(format!("`{text}` is not in memory here")).advise("name what it was computed from"),
+    }
 }

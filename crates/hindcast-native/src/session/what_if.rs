@@ -226,7 +226,7 @@ impl Session {
         let tid = self.process.acting();
         let evaluation = Evaluation {
             expression: text.to_owned(),
-            frame: FrameRef { thread: movement::thread_id(tid), index: frame },
+            frame: FrameRef::of(movement::thread_id(tid), frame),
             limits: ValueLimits::default(),
             format: NumberFormat::default(),
             may_write,

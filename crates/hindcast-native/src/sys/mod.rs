@@ -51,9 +51,9 @@ pub(crate) use pages::{PAGE, share_pages, touched};
 pub(crate) use processor::{cpu_time, processor_features, random_number, time_stamp_counter};
 pub(crate) use procfs::{
     Mapping, MemoryPlan, auxiliary_vector, command_line, current_folder, executable, executed_as,
-    handles_signals, has_writable_shares, is_ancestor, is_asleep, is_caught, is_handled, is_our_equal,
-    is_zombie, kept_from_forks, mappings, memory_is_short, minor_faults, name, parent, process_of,
-    protection, shared_segment, threads,
+    handles_signals, has_writable_shares, heap_start, is_ancestor, is_asleep, is_caught, is_handled,
+    is_our_equal, is_zombie, kept_from_forks, mappings, memory_is_short, minor_faults, name, parent,
+    process_of, protection, shared_segment, threads,
 };
 pub(crate) use registers::GeneralRegisters;
 pub(crate) use remote::{remote_call, rest, restarts};

@@ -23,6 +23,15 @@ pub(crate) struct Mapping {
     pub(crate) inode: u64,
 }
 
+/// Where the heap of a process begins that it makes larger with `brk`, whether or not it has.
+pub(crate) fn heap_start(process: Tid) -> Option<u64> {
+    /// The number of the field, from the one on that follows the name in parentheses.
+    const START: usize = 47 - 3;
+    let status = text_of(format!("/proc/{}/stat", process.0)).ok()?;
+    let (_, fields) = status.rsplit_once(") ")?;
+    fields.split_whitespace().nth(START)?.parse().ok().filter(|start| *start != 0)
+}
+
 /// In the order of their addresses.
 pub(crate) fn mappings(process: Tid) -> io::Result<Vec<Mapping>> {
     let text = text_of(format!("/proc/{}/maps", process.0))?;
@@ -349,8 +358,14 @@ mod tests {
         fs::copy("/usr/bin/sleep", &program).unwrap();
         let mut sleeping = std::process::Command::new(&program).arg("60").spawn().unwrap();
         let process = Tid(sleeping.id() as i32);
-        let mappings = mappings(process).unwrap();
-        assert!(mappings.iter().any(|mapping| mapping.name.ends_with("\u{fffd}) S 1")), "{mappings:?}");
+        // For a moment a program that has just been executed has only a stack.
+        let is_there =
+            || mappings(process).unwrap().iter().any(|mapping| mapping.name.ends_with("\u{fffd}) S 1"));
+        let started = std::time::Instant::now();
+        while !is_there() {
+            assert!(started.elapsed() < std::time::Duration::from_secs(30), "{:?}", mappings(process));
+            std::thread::yield_now();
+        }
         assert_eq!(name(process, process).as_deref(), Some("\u{fffd}) S 1"));
         assert!(minor_faults(process).is_ok());
         sleeping.kill().unwrap();

@@ -196,7 +196,7 @@ fn moved(backend: &mut dyn DebugBackend, movement: Movement) -> Stop {
 }
 
 fn watch_ticks(backend: &mut dyn DebugBackend, pid: u32) {
-    let frame = FrameRef { thread: ThreadId(pid), index: 0 };
+    let frame = FrameRef::of(ThreadId(pid), 0);
     let watched = Watched::Expression { text: "ticks".into(), frame };
     let watchpoint = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
     backend.add_breakpoint(Trigger::Watch(watchpoint)).expect("it can be watched");

@@ -74,10 +74,7 @@ fn a_late_interrupt_is_answered_once_and_disturbs_no_question() {
     interrupt.interrupt();
     debuggee.value_of("number");
     assert_eq!(debuggee.backend().threads().unwrap().len(), 1);
-    let watched = Watched::Expression {
-        text: "number".into(),
-        frame: FrameRef { thread: debuggee.thread(), index: 0 },
-    };
+    let watched = Watched::Expression { text: "number".into(), frame: FrameRef::of(debuggee.thread(), 0) };
     let here = address(&mut debuggee);
     let ask = |debuggee: &mut Debuggee| debuggee.backend().time_travel().unwrap().last_write(&watched, 1);
     assert!(matches!(ask(&mut debuggee), Err(DebugError::GivenUp(_))));

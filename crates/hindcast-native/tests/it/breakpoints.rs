@@ -1,5 +1,7 @@
 //! Breakpoints, tracepoints, watchpoints, exceptions.
 
+use std::collections::BTreeMap;
+
 use hindcast_core::debug::{
     Access, Binding, Breakpoint, BreakpointChange, CodeBreakpoint, DebugError, ExceptionBreakpoint, FrameRef,
     Granularity, Movement, OutputStream, Place, Remedy, RuntimeAddr, Stop, StopReason, Trigger, Watched,
@@ -113,9 +115,25 @@ fn a_breakpoint_on_a_line_without_code_moves_or_says_where_code_is() {
 }
 
 #[test]
+fn a_statement_is_found_in_the_file_that_has_it_where_libraries_have_one_of_that_name() {
+    let mut debuggee = Debuggee::launch(&Fixture::rust("map"), &[]);
+    let place = Place::Statement { file: "map.rs".into(), text: "// PUTTING".into() };
+    let id = debuggee.add(CodeBreakpoint::at(place)).id;
+    for _ in 0..3 {
+        assert_eq!(debuggee.go().breakpoints, [id]);
+        assert!(debuggee.function().ends_with("put"), "{}", debuggee.function());
+    }
+    debuggee.expect_exit(0);
+    let mut debuggee = Debuggee::launch(&Fixture::rust("map"), &[]);
+    let place = Place::Statement { file: "map.rs".into(), text: "nowhere written".into() };
+    let nowhere = debuggee.backend().add_breakpoint(Trigger::Code(CodeBreakpoint::at(place)));
+    assert!(format!("{nowhere:?}").contains("contains `nowhere written`"), "{nowhere:?}");
+}
+
+#[test]
 fn a_watchpoint_tells_every_write_with_old_and_new_value() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let watched = Watched::Expression { text: "total".into(), frame };
     let watch = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
     debuggee.backend().add_breakpoint(Trigger::Watch(watch)).unwrap();
@@ -137,7 +155,7 @@ fn a_watchpoint_tells_every_write_with_old_and_new_value() {
 }
 
 fn watch(debuggee: &mut Debuggee, text: &str) -> Breakpoint {
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let watched = Watched::Expression { text: text.into(), frame };
     let watch = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
     debuggee.backend().add_breakpoint(Trigger::Watch(watch)).expect("it can be watched")
@@ -452,4 +470,41 @@ fn a_line_is_stopped_at_also_where_part_of_it_was_moved_away() {
     let both = debuggee.break_at("both");
     assert_eq!(debuggee.go().breakpoints, [both.id]);
     assert_eq!(debuggee.function(), "work");
+}
+
+#[test]
+fn a_line_whose_code_was_copied_is_stopped_at_in_each_copy_and_once_in_a_pass() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("copies").flags(["-O3"]), &[]);
+    let (file, line) = (debuggee.built.source_text(), debuggee.built.line("ends"));
+    let condition = Some("whole->self->in.x < -5 && index % 2 == 1".into());
+    let odd_and_low = CodeBreakpoint { condition, ..CodeBreakpoint::at(Place::Line { file, line }) };
+    let set = [
+        (debuggee.break_at("ends"), 2, 64),
+        (debuggee.add(odd_and_low), 2, 4),
+        // In one of two loops, whose line is in three pieces that follow each other.
+        (debuggee.break_at("adds"), 2, 7),
+        (debuggee.break_at("rounds"), 1, 2),
+    ];
+    let mut hits: BTreeMap<_, u32> = BTreeMap::new();
+    while debuggee.go().reason == StopReason::Breakpoint {
+        for id in &debuggee.stop.breakpoints {
+            *hits.entry(*id).or_default() += 1;
+        }
+    }
+    for (breakpoint, places, expected) in set {
+        let Binding::Bound { locations, note } = &breakpoint.binding else { panic!("{breakpoint:?}") };
+        assert_eq!((locations.len(), hits.get(&breakpoint.id)), (places, Some(&expected)), "{breakpoint:?}");
+        assert!(note.as_ref().is_none_or(|note| !note.contains("pieces")), "{note:?}");
+    }
+}
+
+#[test]
+fn what_may_be_a_copy_of_a_lines_code_is_said() {
+    let mut debuggee = Debuggee::launch(&Fixture::c("copies").flags(["-O3"]), &[]);
+    let chosen = debuggee.break_at("chosen");
+    let Binding::Bound { locations, note } = &chosen.binding else { panic!("{chosen:?}") };
+    assert_eq!(locations.len(), 1);
+    let line = debuggee.built.line("chosen");
+    let said = format!("line {line} has 2 pieces of code in `choose`; it stops at the first only");
+    assert_eq!(note.as_deref(), Some(&*said));
 }

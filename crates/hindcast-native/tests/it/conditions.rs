@@ -6,10 +6,10 @@ use hindcast_fixtures::{Fixture, oracle_size};
 use crate::debuggee::Debuggee;
 
 /// Numbers that look random and are the same each time.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % limit
     }
@@ -36,7 +36,7 @@ impl Random {
         }
     }
 
-    fn condition(&mut self, words: &Vocabulary) -> String {
+    pub(crate) fn condition(&mut self, words: &Vocabulary) -> String {
         let mut next = || self.comparison(words);
         let (one, two, three) = (next(), next(), next());
         match self.below(6) {
@@ -49,14 +49,14 @@ impl Random {
 }
 
 /// What conditions are made of.
-struct Vocabulary {
+pub(crate) struct Vocabulary {
     /// Numbers.
     values: &'static [&'static str],
     /// What is true or false by itself.
     truths: &'static [&'static str],
 }
 
-const C: Vocabulary = Vocabulary {
+pub(crate) const C: Vocabulary = Vocabulary {
     values: &[
         "round",
         "small",
@@ -94,7 +94,7 @@ const C: Vocabulary = Vocabulary {
     ],
 };
 
-const CPP: Vocabulary = Vocabulary {
+pub(crate) const CPP: Vocabulary = Vocabulary {
     values: &[
         "round",
         "total",
@@ -129,7 +129,7 @@ const CPP: Vocabulary = Vocabulary {
     ],
 };
 
-const RUST: Vocabulary = Vocabulary {
+pub(crate) const RUST: Vocabulary = Vocabulary {
     values: &[
         "round",
         "self.total",

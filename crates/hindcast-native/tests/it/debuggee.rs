@@ -52,17 +52,28 @@ impl Debuggee {
         Self::begin(fixture.build(), args, (StopAtEntry::Main, Stdin::Written, ON_TERMINALS), true)
     }
 
+    /// The same where a seed decides which thread runs when.
+    pub(crate) fn record_chaos(fixture: &Fixture, args: &[&str], seed: u64) -> Self {
+        let place = (StopAtEntry::Main, Stdin::Written, ON_TERMINALS);
+        Self::begin_with(fixture.build(), args, place, true, Some(seed))
+    }
+
     /// The same with a copy of a program.
     pub(crate) fn record_copy(program: &Path, built: Built) -> Self {
         let built = Built { path: program.to_owned(), ..built };
         Self::begin(built, &[], (StopAtEntry::Main, Stdin::Written, ON_TERMINALS), true)
     }
 
-    fn begin(
+    fn begin(built: Built, args: &[&str], place: (StopAtEntry, Stdin, Streams), record: bool) -> Self {
+        Self::begin_with(built, args, place, record, None)
+    }
+
+    fn begin_with(
         built: Built,
         args: &[&str],
         (stop_at_entry, stdin, streams): (StopAtEntry, Stdin, Streams),
         record: bool,
+        chaos: Option<u64>,
     ) -> Self {
         let output = Arc::new(OutputLog::new(1 << 20));
         let request = LaunchRequest {
@@ -74,7 +85,7 @@ impl Debuggee {
             stdin,
             streams,
             record,
-            chaos: None,
+            chaos,
             follow: None,
             follow_forks: false,
             record_from: None,
@@ -175,7 +186,7 @@ impl Debuggee {
 
     fn variables(&mut self, index: u32, scope: VariableScope) -> Vec<Variable> {
         let query = VariableQuery {
-            frame: FrameRef { thread: self.stop.thread, index },
+            frame: FrameRef::of(self.stop.thread, index),
             scope,
             filter: None,
             offset: 0,
@@ -215,7 +226,7 @@ impl Debuggee {
     fn evaluation_in(&self, frame: u32, expression: &str) -> Evaluation {
         Evaluation {
             expression: expression.to_owned(),
-            frame: FrameRef { thread: self.stop.thread, index: frame },
+            frame: FrameRef::of(self.stop.thread, frame),
             limits: ValueLimits::default(),
             format: NumberFormat::Auto,
             may_write: true,

@@ -152,7 +152,7 @@ fn search(debuggee: &mut Debuggee, elements: &str, condition: Option<&str>) -> E
         show: Vec::new(),
         order: None,
         duplicates_of: None,
-        frame: FrameRef { thread: debuggee.thread(), index: 0 },
+        frame: FrameRef::of(debuggee.thread(), 0),
         offset: 0,
         limit: 10,
         limits: ValueLimits { depth: 0, ..ValueLimits::default() },
@@ -272,4 +272,45 @@ fn what_is_found_in_the_past_is_what_was_there() {
     debuggee.movement(Movement::ReverseContinue);
     assert_eq!(debuggee.thread(), thread);
     assert_eq!(find(&mut debuggee, &now).searched, 299);
+}
+
+#[test]
+fn what_can_be_reached_by_pointers_is_what_the_program_reaches() {
+    let (mut debuggee, [count, sum, entries, waiting, all]) = counted(&Fixture::c("reached"));
+    check(
+        &mut debuggee,
+        &[
+            ("count(reachable(&nodes[0], node))", &count),
+            ("count(reachable(nodes[0], node))", &count),
+            ("sum(reachable(&nodes[0], node).value)", &sum),
+            ("count(reachable(&table, entry))", &entries),
+            ("count(reachable(table, entry), state == 3)", &waiting),
+            ("count(reachable(table, node))", &all),
+            // Owners are reached only from nodes, and two of them from nowhere.
+            ("count(reachable(table, owner))", "3"),
+            ("max(reachable(table, owner).age)", "22"),
+            ("any(reachable(table, node), it.value == 36 * 3 + 1)", "false"),
+        ],
+    );
+    let total = debuggee.value_of("count(reachable(table))");
+    let parts: u64 = [&entries, &all].iter().map(|text| text.parse::<u64>().unwrap()).sum();
+    assert_eq!(total, (parts + 3 + 1).to_string());
+    debuggee.expect_exit(0);
+}
+
+#[test]
+fn what_owners_of_cpp_and_rust_have_can_be_reached() {
+    for fixture in [Fixture::cpp("reached"), Fixture::rust("reached")] {
+        let (mut debuggee, [parts, weight, items]) = counted(&fixture);
+        check(
+            &mut debuggee,
+            &[
+                ("count(reachable(whole, Part))", &parts),
+                ("sum(reachable(whole, Part).weight)", &weight),
+                ("count(reachable(whole, Item))", &items),
+                ("count(reachable(whole, Shop))", "1"),
+            ],
+        );
+        debuggee.expect_exit(0);
+    }
 }

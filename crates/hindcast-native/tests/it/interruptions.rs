@@ -22,7 +22,7 @@ fn now(debuggee: &mut Debuggee) -> (Moment, bool) {
 }
 
 fn of_value(debuggee: &Debuggee) -> Watched {
-    Watched::Expression { text: "value".into(), frame: FrameRef { thread: debuggee.thread(), index: 0 } }
+    Watched::Expression { text: "value".into(), frame: FrameRef::of(debuggee.thread(), 0) }
 }
 
 /// Stands at the last line, having stopped at each write of `value`, at these moments.
@@ -247,7 +247,7 @@ fn faults_are_told_once_while_a_timer_runs_and_in_both_directions() {
 fn one_back(debuggee: &mut Debuggee) -> (Moment, Vec<Option<String>>) {
     let thread = debuggee.thread();
     debuggee.movement(Movement::StepBack { thread, granularity: Granularity::Instruction, count: 1 });
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let registers = debuggee.backend().registers().expect("it sees registers");
     let registers = registers.registers(frame, RegisterSet::General).expect("they can be read");
     (now(debuggee).0, registers.into_iter().map(|register| register.value).collect())

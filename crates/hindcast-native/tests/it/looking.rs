@@ -16,6 +16,46 @@ fn locals_have_names_types_and_values() {
 }
 
 #[test]
+fn each_thread_has_its_own_variables_of_rust() {
+    for flags in [&[][..], &["-O"]] {
+        let mut debuggee = Debuggee::launch(&Fixture::rust("lately").flags(flags), &[]);
+        debuggee.break_at("here");
+        debuggee.go();
+        let own =
+            ["PLAIN", "lately::MADE", "DROPPED", "COUNTED", "NEVER"].map(|name| debuggee.value_of(name));
+        let unmade = "not made yet in this thread";
+        assert_eq!(own, ["9", "[1, 2, 3, 4]", "\"main\"", "2", unmade], "{flags:?}");
+        while debuggee.value_of("PLAIN") == "9" {
+            debuggee.go();
+        }
+        let other = ["PLAIN", "MADE", "DROPPED", "COUNTED", "NEVER"].map(|name| debuggee.value_of(name));
+        assert_eq!(other, ["77", unmade, "\"\"", unmade, unmade], "{flags:?}");
+        debuggee.expect_exit(0);
+    }
+}
+
+#[test]
+fn what_async_makes_says_where_it_is_suspended() {
+    let fixture = Fixture::rust("lately");
+    let built = fixture.build();
+    let (inner, first, second) = (built.line("inner"), built.line("first"), built.line("second"));
+    let mut debuggee = Debuggee::launch(&fixture, &[]);
+    debuggee.break_at("here");
+    let mut future = || {
+        debuggee.go();
+        debuggee.evaluate_in(1, "future").unwrap()
+    };
+    assert!(future().starts_with("Unresumed { name: \"four\""));
+    let waits_at = |shown: String, line, number| {
+        let awaited = format!("Suspend0 at line {inner} {{ twice: {number}");
+        assert!(shown.contains(&format!(" at line {line} {{")) && shown.contains(&awaited), "{shown}");
+    };
+    waits_at(future(), first, 6);
+    waits_at(future(), second, 12);
+    assert!(future().starts_with("Returned"));
+}
+
+#[test]
 fn a_variable_before_its_declaration_is_said_to_be_not_yet_initialised() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
     assert_eq!(debuggee.local("product").state, ValueState::NotYetInitialised);
@@ -43,7 +83,7 @@ fn memory_registers_and_code_can_be_seen() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
     debuggee.run_to("square_body");
     let frames = debuggee.frames();
-    let frame = hindcast_core::debug::FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = hindcast_core::debug::FrameRef::of(debuggee.thread(), 0);
     let pc = frames[0].location.address.unwrap();
     let registers = debuggee.backend().registers().unwrap().registers(frame, RegisterSet::All).unwrap();
     let rip = registers.iter().find(|register| register.name == "rip").unwrap();

@@ -19,7 +19,7 @@ fn compare(debuggee: &mut Debuggee, cases: &[(&str, &str)]) {
 fn type_of(debuggee: &mut Debuggee, expression: &str) -> String {
     let evaluation = Evaluation {
         expression: expression.to_owned(),
-        frame: FrameRef { thread: debuggee.thread(), index: 0 },
+        frame: FrameRef::of(debuggee.thread(), 0),
         limits: ValueLimits::default(),
         format: NumberFormat::Auto,
         may_write: false,
@@ -106,7 +106,7 @@ fn a_reference_is_what_it_refers_to() {
         let local = debuggee.local("reference");
         let count = debuggee.value_of("&count");
         assert_eq!(local.address.map(|address| address.to_string()).as_deref(), count.split(' ').next());
-        let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+        let frame = FrameRef::of(debuggee.thread(), 0);
         let watched = Watched::Expression { text: "reference".into(), frame };
         let watch = Watchpoint { watched, access: Access::Write, condition: None, enabled: true };
         debuggee.backend().add_breakpoint(Trigger::Watch(watch)).expect("it can be watched");
@@ -208,7 +208,7 @@ fn a_member_of_two_base_classes_is_ambiguous_until_one_is_chosen() {
 #[test]
 fn the_programs_code_is_not_run_and_the_error_says_why() {
     let mut debuggee = Debuggee::launch(&Fixture::c("calls"), &[]);
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let mut refused = |allow_calls| {
         let evaluation = Evaluation {
             expression: "square(3)".into(),

@@ -6,7 +6,7 @@ use hindcast_fixtures::Fixture;
 use crate::debuggee::Debuggee;
 
 fn search(debuggee: &mut Debuggee, target: &str) -> Result<PointerPage, String> {
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let search = PointerSearch { target: target.into(), frame, offset: 0, limit: 100 };
     let data = debuggee.backend().data_search().expect("it has data");
     data.pointers(&search).map_err(|error| error.to_string())
@@ -39,6 +39,26 @@ fn all_places_that_point_to_an_object_are_told_by_name() {
     let block = heap[0].block.unwrap().to_string();
     assert!(debuggee.value_of("head").contains(&block), "{block}");
     assert!(page.is_block && page.size == 24, "{page:?}");
+}
+
+#[test]
+fn an_owner_stands_for_what_it_owns() {
+    let mut debuggee = Debuggee::launch(&Fixture::rust("map"), &[]);
+    debuggee.run_to("owned");
+    for target in ["one", "*one", "held[1]"] {
+        let page = search(&mut debuggee, target).unwrap();
+        let stack = named(&page, PointerKind::Stack);
+        for holder in ["one.ptr.pointer", "two.ptr.pointer"] {
+            assert!(stack.contains(&(Some(0), holder)), "{target}: {holder} in {stack:?}");
+        }
+        // Those that are named come first: the others may be left from calls that are over.
+        assert!(page.pointers.iter().position(|one| one.name.is_some()) < Some(3), "{page:?}");
+        let block = debuggee.value_of("held.buf.inner.ptr.pointer.pointer");
+        let held = page.pointers.iter().filter(|one| one.kind == PointerKind::Heap);
+        let held: Vec<_> = held.filter(|one| block.contains(&one.block.unwrap().to_string())).collect();
+        assert_eq!(held.len(), 2, "{target}: {block}, {page:?}");
+        assert!(page.is_block && page.size == 56, "{page:?}");
+    }
 }
 
 #[test]

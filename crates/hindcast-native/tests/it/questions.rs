@@ -29,7 +29,7 @@ fn counted(fixture: &Fixture) -> (Debuggee, Built, Vec<i64>) {
 }
 
 fn frame(debuggee: &Debuggee) -> FrameRef {
-    FrameRef { thread: debuggee.thread(), index: 0 }
+    FrameRef::of(debuggee.thread(), 0)
 }
 
 fn history(debuggee: &mut Debuggee, text: &str, (offset, limit): (u64, u32)) -> WriteHistory {

@@ -37,7 +37,7 @@ fn random_numbers_of_the_processor_are_the_same_in_the_past_and_its_code_is_show
     assert_eq!(code(&mut debuggee), expected);
 
     // One comes upon the numbers again, in the memory and in registers, however one gets there.
-    let watched = Watched::Expression { text: "numbers[3]".into(), frame: FrameRef { thread, index: 0 } };
+    let watched = Watched::Expression { text: "numbers[3]".into(), frame: FrameRef::of(thread, 0) };
     let past = debuggee.backend().time_travel().expect("it travels");
     let write = past.last_write(&watched, 1).expect("it can be asked for").remove(0);
     debuggee.movement(Movement::Goto(Destination::Moment(write.moment)));

@@ -20,7 +20,7 @@ use hindcast_native::NativeEngine;
 use crate::debuggee::Debuggee;
 
 fn last_write(debuggee: &mut Debuggee, text: &str) -> hindcast_core::debug::MemoryWrite {
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let watched = Watched::Expression { text: text.into(), frame };
     let past = debuggee.backend().time_travel().expect("it travels");
     let writes = past.last_write(&watched, 1).expect("it can be asked for");

@@ -35,7 +35,7 @@ fn check_wide(registers: &[Register]) {
 fn zmm_and_k_registers_are_shown_now_and_in_the_past() {
     if !std::is_x86_feature_detected!("avx512bw") {
         let mut debuggee = Debuggee::launch(&Fixture::c("vectors"), &[]);
-        let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+        let frame = FrameRef::of(debuggee.thread(), 0);
         let shown = vectors(debuggee.backend(), frame);
         assert!(shown.iter().all(|register| !register.name.starts_with(['z', 'k'])), "{shown:?}");
         return;
@@ -43,7 +43,7 @@ fn zmm_and_k_registers_are_shown_now_and_in_the_past() {
     let mut debuggee = Debuggee::record(&Fixture::c("vectors"), &[]);
     debuggee.break_at("wide");
     debuggee.go();
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     check_wide(&vectors(debuggee.backend(), frame));
     assert_eq!(debuggee.value_of("$zmm20.u8[63]"), "64");
     assert_eq!(debuggee.value_of("$k3"), 0x1234_5678_9abc_def0_u64.to_string());
@@ -63,7 +63,7 @@ fn the_upper_halves_of_ymm_registers_are_right_where_nothing_wider_is_in_use() {
     }
     let mut debuggee = Debuggee::launch(&Fixture::c("vectors"), &["half"]);
     debuggee.run_to("half");
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let shown = vectors(debuggee.backend(), frame);
     assert_eq!(value(&shown, "ymm5"), Some(&*pattern(32)));
     if std::is_x86_feature_detected!("avx512bw") {
@@ -90,5 +90,5 @@ fn wide_registers_of_a_core_file_are_shown() {
     assert_eq!(gdb::script(&built.path, &[], &script), ["done"]);
     let mut backend = NativeEngine.open_core(&CoreRequest { core, program: None }).unwrap();
     let Outcome::Stopped(stop) = backend.run(Movement::Begin).unwrap() else { panic!("nobody interrupted") };
-    check_wide(&vectors(&mut *backend, FrameRef { thread: stop.thread, index: 0 }));
+    check_wide(&vectors(&mut *backend, FrameRef::of(stop.thread, 0)));
 }

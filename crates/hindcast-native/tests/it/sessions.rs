@@ -182,7 +182,7 @@ fn a_core_file_tells_what_the_process_would_have_told() {
     let lines: Vec<_> = stack.frames.iter().filter_map(|frame| frame.location.line).take(2).collect();
     assert_eq!(lines, [built.line("null_read"), built.line("call_null")]);
     let query = hindcast_core::debug::VariableQuery {
-        frame: hindcast_core::debug::FrameRef { thread: stop.thread, index: 1 },
+        frame: hindcast_core::debug::FrameRef::of(stop.thread, 1),
         scope: hindcast_core::debug::VariableScope::Local,
         filter: Some("number".into()),
         offset: 0,
@@ -229,7 +229,7 @@ fn a_process_that_is_attached_to_can_be_recorded_from_then_on_and_is_let_go_as_i
             Outcome::Interrupted => panic!("nobody interrupted"),
         };
         let look = |backend: &mut dyn DebugBackend, stop: &Stop| {
-            let frame = FrameRef { thread: stop.thread, index: 0 };
+            let frame = FrameRef::of(stop.thread, 0);
             ["ticks", "last", "cpu"].map(|name| {
                 let evaluation = Evaluation {
                     expression: name.into(),

@@ -167,6 +167,32 @@ fn breakpoints_that_are_passed_are_hit_as_often_as_the_threads_come_there() {
     }
 }
 
+/// Where breakpoints stop it, until something else does.
+fn places(debuggee: &mut Debuggee, movement: &Movement) -> Vec<(Moment, ThreadId)> {
+    let next = || {
+        let stop = debuggee.movement(movement.clone()).clone();
+        (stop.reason == StopReason::Breakpoint).then(|| (now(debuggee), stop.thread))
+    };
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn breakpoints_in_a_random_schedule_stop_at_the_same_moments_in_the_past() {
+    let relay = Fixture::c("relay").flags(["-O0", "-pthread"]);
+    let [rounds, more] = [oracle_size(12, 50), oracle_size(8, 60)].map(|rounds| rounds.to_string());
+    for seed in 1..=oracle_size(4, 40) as u64 {
+        let args: [&str; 2] = if seed % 4 == 0 { [&more, "4"] } else { [&rounds, "2"] };
+        let mut debuggee = Debuggee::record_chaos(&relay, &args, seed);
+        debuggee.break_at("adds");
+        debuggee.add(CodeBreakpoint::at(Place::Function("pthread_mutex_lock".into())));
+        let live = places(&mut debuggee, &Movement::Continue);
+        let mut back = places(&mut debuggee, &Movement::ReverseContinue);
+        back.reverse();
+        assert_eq!(back, live, "seed {seed}");
+        assert_eq!(places(&mut debuggee, &Movement::Continue), live, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_recording_with_threads_is_the_same_from_a_file() {
     let mut debuggee = Debuggee::record(&crowd(), &["3", "2000", "2"]);

@@ -29,7 +29,7 @@ fn now(debuggee: &mut Debuggee) -> (Moment, bool) {
 type Registers = Vec<(String, Option<String>)>;
 
 fn registers(debuggee: &mut Debuggee) -> Registers {
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let set = hindcast_core::debug::RegisterSet::General;
     let registers = debuggee
         .backend()
@@ -48,7 +48,7 @@ fn the_write_that_destroyed_a_pointer_is_found_after_the_crash() {
     assert_eq!(debuggee.line(), Some(debuggee.built.line("crash")));
     let (crash, in_past) = now(&mut debuggee);
     assert!(!in_past);
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let watched = Watched::Expression { text: "accounts[1].balance".into(), frame };
     let writes = debuggee.backend().time_travel().unwrap().last_write(&watched, 1).unwrap();
     let write = &writes[0];
@@ -76,7 +76,7 @@ fn the_last_of_many_million_writes_is_found_right_before_and_long_before() {
     let mut debuggee = Debuggee::record(&Fixture::c("hot"), &[]);
     debuggee.break_at("done");
     debuggee.go();
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     for name in ["cold", "hot"] {
         let watched = Watched::Expression { text: name.into(), frame };
         let writes = debuggee.backend().time_travel().unwrap().last_write(&watched, 1).unwrap();
@@ -142,7 +142,7 @@ fn a_moment_that_is_not_there_and_a_value_too_large_are_refused_with_the_way_out
         Err(DebugError::NoHistory(reason)) => assert_eq!(reason.remedies, [Remedy::ListMoments]),
         other => panic!("{other:?}"),
     }
-    let frame = FrameRef { thread: debuggee.thread(), index: 0 };
+    let frame = FrameRef::of(debuggee.thread(), 0);
     let mut last_write = |text: &str| {
         let watched = Watched::Expression { text: text.into(), frame };
         debuggee.backend().time_travel().expect("it travels").last_write(&watched, 1)
@@ -527,6 +527,24 @@ fn breakpoints_in_a_library_that_was_unloaded_are_met_in_the_past() {
     debuggee.expect_exit(0);
     assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [id]);
     assert_eq!(now(&mut debuggee).0, inside);
+}
+
+#[test]
+fn breakpoints_in_a_library_that_was_unloaded_behind_the_end_of_the_recording_are_met() {
+    let library = Fixture::c("plugin").library().build();
+    let mut debuggee = Debuggee::record(&Fixture::c("unloads"), &[library.path.to_str().unwrap()]);
+    let id = debuggee.add(CodeBreakpoint::at(Place::Function("plugin_answer".into()))).id;
+    let mut moments = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(debuggee.go().breakpoints, [id]);
+        moments.push(now(&mut debuggee).0);
+    }
+    debuggee.expect_exit(18);
+    for moment in moments.iter().rev() {
+        assert_eq!(debuggee.movement(Movement::ReverseContinue).breakpoints, [id]);
+        assert_eq!(now(&mut debuggee).0, *moment);
+    }
+    assert_eq!(debuggee.movement(Movement::ReverseContinue).reason, StopReason::HistoryStart);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn ask(
 ) -> Result<WhatIf, DebugError> {
     let mut asked = WhatIfQuestion {
         moment: Some(moment.clone()),
-        frame: FrameRef { thread: debuggee.thread(), index: 0 },
+        frame: FrameRef::of(debuggee.thread(), 0),
         set: Vec::new(),
         skip_line: false,
         returns: None,

@@ -20,7 +20,7 @@ pub(crate) fn now(debuggee: &mut Debuggee) -> Moment {
 }
 
 fn watched(debuggee: &Debuggee, text: &str) -> Watched {
-    Watched::Expression { text: text.into(), frame: FrameRef { thread: debuggee.thread(), index: 0 } }
+    Watched::Expression { text: text.into(), frame: FrameRef::of(debuggee.thread(), 0) }
 }
 
 pub(crate) fn last_write(

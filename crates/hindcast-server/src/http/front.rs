@@ -35,6 +35,7 @@ use super::{
     guard::Guard,
     held::Held,
     operations::{self, Figures, Readiness},
+    page::{self, Page},
     polish,
     refusals::{Attempt, Refusals},
     replay::Replay,
@@ -55,17 +56,18 @@ const ENDPOINT: &str = "/mcp";
 
 /// The HTTP face of the server.
 pub struct Front {
-    app: Arc<App>,
-    policy: HttpPolicy,
-    guard: Guard,
+    pub(super) app: Arc<App>,
+    pub(super) policy: HttpPolicy,
+    pub(super) guard: Guard,
     drain: Drain,
-    crowd: Crowd,
+    pub(super) crowd: Crowd,
     sessions: Sessions,
     with_sessions: StreamableHttpService<Handler, LocalSessionManager>,
     stateless: StreamableHttpService<Handler, NeverSessionManager>,
     /// Ends open event streams.
-    streams: CancellationToken,
-    refusals: Refusals,
+    pub(super) streams: CancellationToken,
+    pub(super) refusals: Refusals,
+    page: Page,
     /// Ends the wait for what outlasts the drain.
     cut: CancellationToken,
     figures: Figures,
@@ -97,6 +99,7 @@ impl Front {
         );
         let guard = Guard::new(&policy);
         let refusals = Refusals::new();
+        let page = Page::new(policy.tickets.clone());
         Arc::new(Self {
             app,
             crowd: Crowd::new(policy.max_body_bytes),
@@ -108,6 +111,7 @@ impl Front {
             stateless,
             streams,
             refusals,
+            page,
             cut: CancellationToken::new(),
             figures: Figures::new(),
             readiness: Readiness::default(),
@@ -168,6 +172,12 @@ impl Front {
                     Err(turned_away) => *turned_away,
                 };
                 without_its_body(response, request.into_body()).await
+            }
+            path if page::is_served(path, request.method()) => {
+                let response = self.page.answer(self, request, from).await;
+                // A stream goes on for as long as somebody looks.
+                let waited_for = (!polish::is_stream(&response)).then_some(in_flight);
+                response.map(|body| Held::new(body, waited_for).boxed())
             }
             other => {
                 let details = format!("there is nothing at `{other}`");

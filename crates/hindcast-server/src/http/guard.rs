@@ -88,6 +88,8 @@ mod tests {
             connection_timeout: Duration::ZERO,
             request_timeout: Duration::ZERO,
             drain_timeout: Duration::ZERO,
+            is_encrypted: false,
+            tickets: None,
             open_metrics: false,
         });
         let mut headers = HeaderMap::new();

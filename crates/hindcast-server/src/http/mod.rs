@@ -10,6 +10,7 @@ mod guard;
 mod held;
 mod listener;
 mod operations;
+mod page;
 mod polish;
 mod refusals;
 mod replay;
@@ -17,12 +18,13 @@ mod sessions;
 mod tls;
 mod workers;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 pub use front::Front;
 use http_body_util::combinators::BoxBody;
 pub use listener::{Listener, serve};
+pub use page::Ticket;
 pub use tls::{Certificate, TlsError};
 
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -48,6 +50,10 @@ pub struct HttpPolicy {
     pub request_timeout: Duration,
     /// For requests in flight when the server is told to stop.
     pub drain_timeout: Duration,
+    /// Whether it speaks TLS itself, so that what a browser keeps never travels in clear.
+    pub is_encrypted: bool,
+    /// Where whoever may read the data folder leaves tickets for the page; none where there are none.
+    pub tickets: Option<PathBuf>,
     /// Shows its figures to everybody, and not only to keys with the scope `admin`.
     pub open_metrics: bool,
 }

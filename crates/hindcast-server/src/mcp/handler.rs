@@ -30,17 +30,9 @@ use crate::{
     overtime::TimeLimit,
 };
 
-const INSTRUCTIONS: &str = "hindcast runs programs under a debugger. Start one with `debugger/launch` (or \
-    `debugger/attach` with a `pid`, or `debugger/launch` with `core` for a core file). Set breakpoints where the \
-    answer must be (`debugger/set_breakpoint` by function, or by file and line), `debugger/continue`, then look: every \
-    movement answers why it stopped, the source around, locals (marked when changed) and new output, so ask only for \
-    what is missing (`debugger/evaluate`, `debugger/get_variables`, `debugger/get_stack_trace`). After a crash or panic \
-    call `debugger/autopsy` first. What is launched is recorded, so do not restart to see what came before: \
-    `debugger/last_write` names the statement that gave a value its value, `debugger/step_backward`, \
-    `debugger/reverse_continue` and `debugger/goto` go back, and everything can be looked at there. `running` means it goes on: `debugger/wait` or `debugger/pause`. Tracepoints \
-    (`log_message`) show values over time without stopping. What is known is found with `knowledge/search` and taken in with \
-    `knowledge/add`; whole documents are resources. `session_id` is only needed with several sessions. \
-    Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint.";
+/// The end of the instructions, whatever the server offers.
+const ABOUT_ERRORS: &str =
+    "Every error carries `data.details` (what happened) and `data.hint` (what to do next): follow the hint.";
 
 /// How long the other side's state lives.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -147,7 +139,10 @@ impl ServerHandler for Handler {
         let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("hindcast", env!("CARGO_PKG_VERSION"));
         info.server_info.title = Some("hindcast".into());
-        info.instructions = Some(self.app.tool_names.spell_in(INSTRUCTIONS).into_owned());
+        let parts =
+            self.app.toolsets.iter().filter_map(|toolset| toolset.instructions()).chain([ABOUT_ERRORS]);
+        info.instructions =
+            Some(self.app.tool_names.spell_in(&parts.collect::<Vec<_>>().join(" ")).into_owned());
         info
     }
 

@@ -37,12 +37,16 @@ pub(super) fn page<T>(
 }
 
 /// Parameters that need no description beside their name; the reference has one.
-const PLAIN_PARAMETERS: [&str; 23] = [
+const PLAIN_PARAMETERS: [&str; 31] = [
+    "access",
     "base64",
+    "before",
+    "collection",
     "conversation_id",
     "cursor",
     "end_time",
     "env",
+    "evidence",
     "exclude",
     "executable",
     "file",
@@ -54,9 +58,13 @@ const PLAIN_PARAMETERS: [&str; 23] = [
     "min_relevance",
     "mode",
     "model",
+    "place",
     "question",
+    "scope",
     "search",
+    "since",
     "size",
+    "start_time",
     "stream",
     "tag",
     "tags",
@@ -64,7 +72,7 @@ const PLAIN_PARAMETERS: [&str; 23] = [
 ];
 
 /// Parameters that a model has no reason to set; the reference has them.
-const NOT_LISTED: [&str; 3] = ["collection_id", "mask_secrets", "max_notifications"];
+const NOT_LISTED: [&str; 4] = ["collection_id", "mask_secrets", "max_notifications", "min_score"];
 
 /// What is listed of a tool. Models read the list at the start of every conversation, so it says what they need to call the tool; the
 /// reference has the rest: ranges, what answers look like, longer descriptions.
@@ -97,8 +105,8 @@ fn listed(schema: &Map<String, Value>) -> Map<String, Value> {
         if let Some(items) = field.get_mut("items").and_then(Value::as_object_mut) {
             items.remove("description");
         }
-        // How many of something there are by default is seen in the answer.
-        if field.get("default").is_some_and(Value::is_number) {
+        // How many of something there are by default, and what was chosen, is seen in the answer.
+        if field.get("default").is_some_and(|usual| usual.is_number() || usual == "auto") {
             field.remove("default");
         }
         for keyword in ["minimum", "maximum", "minItems", "maxItems", "format"] {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub(crate) use prompt::{Prompt, PromptArgument};
 pub(crate) use resource::{Content, ResourceEntry, ResourceRoom, TemplateEntry};
 pub(crate) use tool::{
-    Answer, Attachment, Call, Declaration, Effects, Finished, RegisteredTool, Reply, Tool,
+    Answer, Attachment, Call, Declaration, Effects, Finished, Manner, RegisteredTool, Reply, Tool,
 };
 
 /// Longer names are not compared with those of the tools.

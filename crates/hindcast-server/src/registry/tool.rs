@@ -52,12 +52,39 @@ pub(crate) struct Call {
     pub(crate) progress: Arc<dyn Progress>,
     /// The debug session it turned out to be about, for the audit trail.
     pub(crate) session: OnceLock<Arc<str>>,
+    /// Whether somebody only looks on, and whoever debugs must not notice.
+    pub(crate) is_glance: bool,
 }
 
 impl Call {
-    pub(crate) fn new(caller: Caller, progress: Arc<dyn Progress>) -> Self {
-        Self { caller, progress, session: OnceLock::new() }
+    pub(crate) fn new(caller: Caller, progress: Arc<dyn Progress>, manner: Manner) -> Self {
+        Self { caller, progress, session: OnceLock::new(), is_glance: manner == Manner::Glance }
     }
+}
+
+/// How a tool came to be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// By a client of the protocol.
+    Call,
+    /// By somebody who pressed a button of a page.
+    Press,
+    /// To fill a page that somebody looks at.
+    Glance,
+}
+
+impl Manner {
+    /// How the audit trail names it.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Call => "tools/call",
+            Self::Press => "page/press",
+            Self::Glance => Self::GLANCE,
+        }
+    }
+
+    /// What the audit trail says of looks.
+    pub(crate) const GLANCE: &str = "page/look";
 }
 
 /// What a tool answers: text for a model to read, and the same as data.

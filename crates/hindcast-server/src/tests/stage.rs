@@ -27,7 +27,7 @@ use hindcast_stores::{LexicalIndex, SqliteKnowledge, SqliteStore, VectorIndex};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
-use crate::{App, AppParts, ToolNames, catalogue::WireError, registry::Attachment, stdio};
+use crate::{App, AppParts, ToolNames, Toolset, catalogue::WireError, registry::Attachment, stdio};
 
 pub(super) struct Stage {
     pub(super) app: Arc<App>,
@@ -83,7 +83,9 @@ impl Stage {
         let documents = Arc::new(DocumentService::new(documents_in(&folder), clock.clone()));
         let knowledge = knowledge(&folder, &events, clock.clone());
         let tool_names = ToolNames::Slash;
-        let app = App::new(AppParts { gateway, debug, documents, knowledge, events, clock, tool_names });
+        let toolsets = Toolset::ALL.to_vec();
+        let app =
+            App::new(AppParts { gateway, debug, documents, knowledge, events, clock, tool_names, toolsets });
         Self { app, engine, folder, _kept: kept }
     }
 
@@ -192,6 +194,8 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
         policy: KnowledgePolicy {
             watch_lock: None,
             max_file_bytes: 1 << 20,
+            owner_bytes: 1 << 30,
+            disk: None,
             reading: ReadPolicy::default(),
             extractor: Extractor::Here,
             ollama_is_expected: false,

@@ -14,7 +14,7 @@ async fn the_list_of_tools_is_short() {
     let mut client = stage.client().await;
     let listed = client.request("tools/list", json!({})).await;
     let tools = listed["result"]["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 54);
+    assert_eq!(tools.len(), 56);
     let size = listed["result"].to_string().len();
     assert!(size < 25_500, "tools/list has {size} bytes");
     for tool in tools {

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::NoInput;
-use crate::registry::{Answer, Call, Declaration, Effects, Tool};
+use crate::registry::{Answer, Call, Declaration, Effects, Manner, Tool};
 
 /// The tool that answers also when the quota is used up.
 pub(crate) const QUOTA_STATUS: &str = "debugger/quota_status";
@@ -162,10 +162,18 @@ pub(super) struct AuditInput {
     /// `next_cursor` of the last page
     #[serde(default)]
     cursor: Option<String>,
+    /// False for a page that shows the rows again and again: the check reads all of the trail
+    #[serde(default = "yes")]
+    #[schemars(skip)]
+    verify: bool,
 }
 
 fn fifty() -> usize {
     50
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -176,7 +184,9 @@ pub(super) struct AuditView {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
     /// Whether the whole trail is as it was written
-    chain: ChainView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ChainView")]
+    chain: Option<ChainView>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -201,7 +211,7 @@ impl Tool for GetComprehensiveAudit {
 
     const DECLARATION: Declaration = Declaration {
         name: "debugger/get_comprehensive_audit",
-        description: "Show who did what and when, newest first, and whether the tamper-evident trail verifies",
+        description: "Who did what and when, newest first; whether the tamper-evident trail verifies",
         scope: Some(Scope::AuditRead),
         feature: Some(Feature::Audit),
         effects: Effects::ReadOnly,
@@ -224,10 +234,18 @@ impl Tool for GetComprehensiveAudit {
             start_time: input.start_time,
             end_time: input.end_time,
             session_id: input.session_id,
+            // Whoever looks at a page wants to see what was done, not that somebody looked.
+            without_method: call.is_glance.then_some(Manner::GLANCE),
             before,
             limit: input.limit,
         };
         let audit = self.gateway.audit();
+        if !input.verify {
+            let (rows, next) = audit.page(filter).await?;
+            let text = format!("Audit trail: {} rows, not verified", rows.len());
+            let next_cursor = next.map(|seq| seq.to_string());
+            return Ok(Answer { text, content: AuditView { rows, next_cursor, chain: None } });
+        }
         let report = if everybody {
             audit.report(filter, &*call.progress).await?
         } else {
@@ -260,7 +278,7 @@ impl Tool for GetComprehensiveAudit {
         if let Some(cursor) = &next_cursor {
             let _ = write!(text, "\n… older rows: call again with cursor \"{cursor}\"");
         }
-        Ok(Answer { text, content: AuditView { rows: report.rows, next_cursor, chain } })
+        Ok(Answer { text, content: AuditView { rows: report.rows, next_cursor, chain: Some(chain) } })
     }
 }
 

@@ -128,7 +128,7 @@ impl Tool for XPathQuery {
 
     const DECLARATION: Declaration = Declaration {
         name: "xpath_query",
-        description: "Query an XML document with XPath 1.0. Nodes come with path, line and column. If the document uses namespaces, bind prefixes in `namespaces`",
+        description: "Query an XML document with XPath 1.0. Nodes come with path, line and column",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,
@@ -248,7 +248,7 @@ impl Tool for ValidateSchema {
 
     const DECLARATION: Declaration = Declaration {
         name: "validate_schema",
-        description: "Validate an XML document against an XML Schema (1.0 or 1.1). Violations are the data of error -32009",
+        description: "Validate an XML document against an XML Schema (1.0 or 1.1). Violations: data of error -32009",
         scope: Some(Scope::DocumentRead),
         feature: Some(Feature::Documents),
         effects: Effects::ReadOnly,

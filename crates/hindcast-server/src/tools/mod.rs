@@ -11,18 +11,29 @@ pub(crate) use debug::DISCONNECT;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{app::AppParts, registry::Registry};
+use crate::{app::AppParts, registry::Registry, toolset::Toolset};
 
 /// In the order of the listing. The first needs no argument and changes nothing: whoever tries out the
 /// first tool it sees, as the conformance suite does, gets an answer.
 pub(crate) fn declare(registry: &mut Registry, parts: &AppParts) {
-    registry.add_tool(admin::QuotaStatus { gateway: parts.gateway.clone() });
-    registry.add_tool(admin::LicenseInfo { gateway: parts.gateway.clone() });
-    registry.add_tool(admin::GetComprehensiveAudit { gateway: parts.gateway.clone() });
-    debug::declare(registry, &parts.debug);
-    documents::declare(registry, parts);
-    knowledge::declare(registry, &parts.knowledge);
-    workspace::declare(registry, &parts.debug);
+    let offered = |toolset| parts.toolsets.contains(&toolset);
+    if offered(Toolset::Account) {
+        registry.add_tool(admin::QuotaStatus { gateway: parts.gateway.clone() });
+        registry.add_tool(admin::LicenseInfo { gateway: parts.gateway.clone() });
+        registry.add_tool(admin::GetComprehensiveAudit { gateway: parts.gateway.clone() });
+    }
+    if offered(Toolset::Debugger) {
+        debug::declare(registry, &parts.debug, &parts.knowledge);
+    }
+    if offered(Toolset::Xml) {
+        documents::declare(registry, parts);
+    }
+    if offered(Toolset::Knowledge) {
+        knowledge::declare(registry, &parts.knowledge);
+    }
+    if offered(Toolset::Workspace) {
+        workspace::declare(registry, &parts.debug);
+    }
 }
 
 /// The input of tools that need none.

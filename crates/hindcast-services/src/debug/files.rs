@@ -32,7 +32,10 @@ pub(super) fn find_program(program: &Path, cwd: Option<&Path>) -> Result<PathBuf
                 FailureKind::InvalidInput,
                 format!("`{shown}` is a folder, and not of one .NET program"),
             )
-            .hint("give the path of an executable or a .dll in it")
+            .hint(match has_go(&folder) {
+                true => "for a package of Go, `program: go` with `args: [run, .]` and the folder as `cwd`",
+                false => "give the path of an executable or a .dll in it",
+            })
         });
     }
     found.ok_or_else(|| {
@@ -51,6 +54,11 @@ fn assembly_in(folder: &Path) -> Option<PathBuf> {
     });
     let first = assemblies.next()?;
     assemblies.next().is_none().then_some(first)
+}
+
+fn has_go(folder: &Path) -> bool {
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.path().extension().is_some_and(|extension| extension == "go"))
 }
 
 /// Where a path leads to, links and all.

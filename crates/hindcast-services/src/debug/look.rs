@@ -5,10 +5,10 @@ use std::{path::PathBuf, sync::Arc};
 use hindcast_core::{
     Timestamp,
     debug::{
-        Breakpoint, BreakpointChange, BreakpointId, CompletionKind, DebugError, ElementPage, ElementSearch,
-        Engine, Evaluation, FrameRef, Instruction, MemoryBlock, Module, NumberFormat, Place, PointerPage,
-        PointerSearch, Register, RegisterSet, SourceFile, Stack, Thread, ThreadId, Trigger, ValueLimits,
-        Variable, VariablePage, VariableQuery, Watched,
+        Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, CompletionKind, DebugError, ElementPage,
+        ElementSearch, Engine, Evaluation, FrameRef, Instruction, MemoryBlock, Module, NumberFormat, Place,
+        PointerPage, PointerSearch, Register, RegisterSet, SourceFile, Stack, Thread, ThreadId, Trigger,
+        ValueLimits, Variable, VariablePage, VariableQuery, View, Watched,
     },
 };
 
@@ -37,9 +37,14 @@ pub struct ThreadsView {
 
 impl Session {
     /// The stack of one thread; of the current one where none is named.
-    pub async fn stack(&self, thread: Option<ThreadId>, max_frames: u32) -> Result<Stack, Failure> {
+    pub async fn stack(
+        &self,
+        view: View,
+        thread: Option<ThreadId>,
+        max_frames: u32,
+    ) -> Result<Stack, Failure> {
         let thread = self.looked_at(thread)?;
-        self.ask(Need::Standstill, move |core| Ok(core.backend()?.stack(thread, max_frames)?)).await
+        self.ask(Need::Standstill, move |core| Ok(core.backend()?.stack_in(view, thread, max_frames)?)).await
     }
 
     /// The stacks of all threads.
@@ -67,7 +72,7 @@ impl Session {
     /// The frame of that number of a thread; the one whose locals the last stop showed where none is named.
     pub fn frame(&self, thread: Option<ThreadId>, index: Option<u32>) -> Result<FrameRef, Failure> {
         let thread = self.looked_at(thread)?;
-        Ok(FrameRef { thread, index: index.unwrap_or_else(|| self.shown_frame(thread)) })
+        Ok(FrameRef::of(thread, index.unwrap_or_else(|| self.shown_frame(thread))))
     }
 
     /// Variables, without secrets.
@@ -272,6 +277,9 @@ impl Session {
     /// Adds a breakpoint, also while the program runs; after its end, for the way back and for the next start.
     pub async fn add_breakpoint(&self, mut trigger: Trigger) -> Result<Breakpoint, Failure> {
         self.mask().trigger(&mut trigger);
+        if let Trigger::Code(CodeBreakpoint { count_only: true, count_by, .. }) = &trigger {
+            self.check_counting(count_by.as_deref())?;
+        }
         // An expression has a value only where there is something to look at.
         if matches!(&trigger, Trigger::Watch(watch) if matches!(watch.watched, Watched::Expression { .. })) {
             self.go_before_end().await?;
@@ -297,7 +305,24 @@ impl Session {
         mut change: BreakpointChange,
     ) -> Result<Breakpoint, Failure> {
         self.mask().change(&mut change);
-        self.change(move |backend| backend.change_breakpoint(id, change)).await
+        let mut changed = self.change(move |backend| backend.change_breakpoint(id, change)).await?;
+        self.mask().counts(&mut changed);
+        Ok(changed)
+    }
+
+    /// Whether hits can be counted without stopping, by this value.
+    fn check_counting(&self, by: Option<&str>) -> Result<(), Failure> {
+        let invalid = |what: String| Failure::new(FailureKind::InvalidInput, what);
+        if self.engine() != Engine::Native {
+            return Err(invalid("only native programs are counted without a stop".into())
+                .hint("give `log_message` and `max_notifications` instead"));
+        }
+        match by.filter(|by| self.mask().hides(by)) {
+            Some(by) => {
+                Err(invalid(format!("the values of `{by}` are not shown")).hint("count by another value"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Removes breakpoints, also while the program runs and after its end: one, or all. Returns those that are gone.

@@ -37,6 +37,7 @@ mod standing;
 mod tests;
 mod thrown;
 mod travel;
+mod type_names;
 mod viewport;
 mod worker;
 mod workspace;
@@ -61,7 +62,7 @@ use hindcast_core::{
 };
 use tokio::sync::{oneshot, watch};
 
-pub use autopsy::{Autopsy, AutopsyFrame, Hang, HangingThread};
+pub use autopsy::{Autopsy, AutopsyFrame, Crash, CrashFrame, Hang, HangingThread};
 pub use compare::Compared;
 pub use confining::ConfinementPolicy;
 pub use fault::FaultyAccess;
@@ -77,6 +78,7 @@ pub use source_watch::SourceWatch;
 pub use standing::Standing;
 pub use thrown::thrown_in_words;
 pub use travel::{ExportTo, Exported, FoundWrite, Timeline};
+pub use type_names::short_type;
 pub use viewport::{FrameView, LocalView, OutputView, Scene, State, Viewport};
 pub use workspace::{NewFile, Piece, Workspace, WorkspaceFile};
 
@@ -361,6 +363,17 @@ impl DebugService {
         Ok(session)
     }
 
+    /// The session of that name, for somebody who looks on: which one is current stays.
+    pub fn seen_session(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, Failure> {
+        let desks = self.desks();
+        let sessions = desks.get(&caller.principal).into_iter().flat_map(|desk| &desk.sessions);
+        let session = sessions.into_iter().find(|session| *session.id == *id);
+        let session = session.ok_or_else(|| failures::no_such_session(id))?;
+        self.check_reach(caller, session)?;
+        session.asked_for.store(self.clock.now().as_millisecond(), Ordering::Relaxed);
+        Ok(session.clone())
+    }
+
     /// All sessions that the caller may use; the current one last.
     pub fn sessions(&self, caller: &Caller) -> Vec<Arc<Session>> {
         let desks = self.desks();
@@ -532,7 +545,7 @@ async fn start(
         problem: None,
         fault: None,
     });
-    let awaited = origin.awaited();
+    let (awaited, origin_recording) = (origin.awaited(), origin.recording());
     let (commands, queue) = mpsc::channel();
     let (begun, answer) = oneshot::channel();
     let bell = Bell::default();
@@ -555,6 +568,7 @@ async fn start(
         standing: published,
         output,
         seen: AtomicU64::new(0),
+        travels: AtomicBool::new(false),
         mask,
         sources,
         awaited,
@@ -562,6 +576,8 @@ async fn start(
         is_confined: false,
         asked_for: AtomicI64::new(0),
         comparing: Mutex::new(None),
+        crash: Mutex::new(None),
+        recording: origin_recording,
     };
     match tokio::time::timeout(BEGIN_WITHIN, answer).await {
         Ok(Ok(Ok(()))) => Ok(session),

@@ -1,5 +1,7 @@
 //! How sessions begin.
 
+use std::path::PathBuf;
+
 use hindcast_core::debug::{AttachRequest, CoreRequest, HowBegun, LaunchRequest, Streams, TraceFileRequest};
 
 /// What a session began with, and begins with again.
@@ -40,6 +42,14 @@ impl Origin {
                 request.follow.as_ref().map(|program| format!("`{program}` was not executed yet"))
             }
             Self::Attach(_) | Self::Core(_) | Self::Trace(_) => None,
+        }
+    }
+
+    /// The kept recording that is looked at.
+    pub(super) fn recording(&self) -> Option<PathBuf> {
+        match self {
+            Self::Trace(request) => Some(request.trace.clone()),
+            Self::Launch(_) | Self::Attach(_) | Self::Core(_) => None,
         }
     }
 

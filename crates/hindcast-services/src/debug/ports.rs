@@ -26,7 +26,7 @@ pub(super) fn process_of(options: &AttachOptions) -> Result<u32, Failure> {
         }
         (None, Some(port)) => match &options.language {
             Language::Auto | Language::Other(_) => listener_at(port),
-            Language::C | Language::Cpp | Language::Rust | Language::Dotnet => {
+            Language::C | Language::Cpp | Language::Rust | Language::Native | Language::Dotnet => {
                 invalid("a native or .NET program does not wait for debuggers at a port", "give its `pid`")
             }
         },

@@ -167,7 +167,7 @@ impl Session {
     /// The frame of that number, also where the program has ended: then it is one of its last moment.
     pub fn frame_in_history(&self, index: Option<u32>) -> Result<FrameRef, Failure> {
         let thread = self.thread(None)?;
-        Ok(FrameRef { thread, index: index.unwrap_or_else(|| self.shown_frame(thread)) })
+        Ok(FrameRef::of(thread, index.unwrap_or_else(|| self.shown_frame(thread))))
     }
 
     /// What a search is about, as the user named it.

@@ -1,16 +1,17 @@
 //! A debug session as the tools see it.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
         mpsc::Sender,
     },
     time::Duration,
 };
 
 use hindcast_core::{
-    debug::{Ending, Engine, HowBegun, Movement, OutputLog, OutputStream, ThreadId},
+    debug::{Ending, Engine, HowBegun, Moment, Movement, OutputLog, OutputStream, ThreadId},
     identity::KeyId,
     progress::Progress,
 };
@@ -20,7 +21,7 @@ use tokio::{
 };
 
 use super::{
-    OUTPUT_KEPT,
+    Crash, OUTPUT_KEPT,
     backtrace::without_backtraces,
     bell::Bell,
     compare::Comparing,
@@ -37,6 +38,8 @@ use crate::{Failure, FailureKind};
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// How often cancelling and output are looked at while waiting.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// A running answer does not wait longer for what has been counted.
+const A_MOMENT: Duration = Duration::from_millis(500);
 /// The longest that one call waits: requests may take 60 s.
 const LONGEST_WAIT: Duration = Duration::from_secs(55);
 /// How much new output an answer shows; the rest is read with a tool of its own.
@@ -69,6 +72,15 @@ pub enum Until {
     Exited,
 }
 
+/// What a program that goes on has told.
+#[derive(Default)]
+struct Told {
+    /// Whether it has told what breakpoints have counted.
+    counts: bool,
+    /// Where in time it is.
+    reached: Option<Moment>,
+}
+
 /// One debug session. The program, its engine and its thread end with it.
 pub struct Session {
     pub(super) id: Arc<str>,
@@ -78,6 +90,8 @@ pub struct Session {
     pub(super) output: Arc<OutputLog>,
     /// Up to where output was shown.
     pub(super) seen: AtomicU64,
+    /// Whether the last movement goes through the past.
+    pub(super) travels: AtomicBool,
     pub(super) mask: Mask,
     /// Which sources it shows.
     pub(super) sources: AllowedSources,
@@ -91,6 +105,10 @@ pub struct Session {
     pub(super) asked_for: AtomicI64,
     /// The last comparison with another session.
     pub(super) comparing: Mutex<Option<Comparing>>,
+    /// The last failure that was looked at.
+    pub(super) crash: Mutex<Option<Arc<Crash>>>,
+    /// The kept recording that it is about.
+    pub(super) recording: Option<PathBuf>,
 }
 
 impl Session {
@@ -121,6 +139,7 @@ impl Session {
             let when = standing.scene.as_ref().and_then(|scene| scene.when.as_ref());
             when.is_some_and(|when| when.in_past)
         };
+        self.travels.store(travels, Ordering::Relaxed);
         let moves = self.depart(movement).await?;
         self.arrive(moves, patience, travels).await
     }
@@ -154,9 +173,7 @@ impl Session {
     ) -> Result<Viewport, Failure> {
         let arrived = |standing: &Standing| standing.moves > moves || standing.state != State::Running;
         self.wait_while(patience, |standing| !arrived(standing)).await;
-        if !travels {
-            self.look_at_recording().await;
-        }
+        let told = self.look_at_running(travels).await;
         let (problem, is_lost) = {
             let standing = self.standing.borrow();
             (standing.problem.clone(), standing.fault.is_some())
@@ -164,24 +181,32 @@ impl Session {
         match problem {
             _ if is_lost => Err(self.why_ended()),
             Some((failed, failure)) if failed == moves => Err(failure),
-            _ => Ok(self.viewport()),
+            _ => Ok(self.viewport_with(told)),
         }
     }
 
-    /// Has a program that goes on tell whether it is still recorded.
-    async fn look_at_recording(&self) {
-        let runs_recorded = {
-            let standing = self.standing.borrow();
-            standing.state == State::Running && standing.is_recorded()
-        };
-        if runs_recorded {
-            // An engine that does not answer is told of by who asks for something.
-            let published = self.ask(Need::Anything, |core| {
-                core.publish_recording();
-                Ok(())
-            });
-            if let Err(failure) = published.await {
+    /// Has a program that goes on, or a travel through its past, tell whether it is still recorded, what breakpoints have counted,
+    /// and where in time it is.
+    async fn look_at_running(&self, travels: bool) -> Told {
+        if self.standing.borrow().state != State::Running {
+            return Told::default();
+        }
+        if travels || !self.standing.borrow().is_recorded() {
+            // A search answers between its pieces only; what was known of counts before is old.
+            let counts = tokio::time::timeout(A_MOMENT, self.breakpoints()).await.is_ok();
+            return Told { counts, reached: None };
+        }
+        // An engine that does not answer is told of by who asks for something.
+        let published = self.ask(Need::Anything, |core| {
+            core.publish_recording();
+            core.refresh_breakpoints();
+            Ok(core.moment_reached())
+        });
+        match published.await {
+            Ok(reached) => Told { counts: true, reached },
+            Err(failure) => {
                 tracing::debug!(%failure, "what is recorded is not known");
+                Told::default()
             }
         }
     }
@@ -195,7 +220,21 @@ impl Session {
             Until::Output => standing.state == State::Running && self.output.end() <= seen,
         })
         .await;
-        self.viewport()
+        let goes_back = self.travels.load(Ordering::Relaxed);
+        let told = self.look_at_running(goes_back).await;
+        self.viewport_with(told)
+    }
+
+    /// What is to be seen, with what a program that goes on has told.
+    fn viewport_with(&self, told: Told) -> Viewport {
+        let mut viewport = self.viewport();
+        if viewport.state == State::Running {
+            viewport.moment = told.reached;
+            if told.counts {
+                viewport.notes.extend(self.standing.borrow().what_was_counted(true));
+            }
+        }
+        viewport
     }
 
     pub(super) async fn wait_while(&self, patience: &Patience, more: impl Fn(&Standing) -> bool) {
@@ -340,8 +379,15 @@ impl Session {
 
     /// How it stands now, and what was printed since the last answer.
     pub fn viewport(&self) -> Viewport {
+        let mut viewport = self.glance();
+        self.add_output(&mut viewport);
+        viewport.next = next_calls(&viewport, self.standing().has_history());
+        viewport
+    }
+
+    /// How it stands now, for somebody who looks on: what was printed stays new to whoever debugs.
+    pub fn glance(&self) -> Viewport {
         let standing = self.standing();
-        let has_history = standing.has_history();
         let shown = standing.state != State::Running && standing.fault.is_none();
         let scene = standing.scene.clone().filter(|_| shown);
         let stop = scene.as_ref().map(|scene| &scene.stop);
@@ -384,8 +430,6 @@ impl Session {
         // Whoever asked for the movement may not have waited for its end.
         let failed = standing.problem.as_ref().filter(|(moves, _)| *moves == standing.moves);
         viewport.notes.extend(failed.map(|(_, failure)| failure.to_string()));
-        self.add_output(&mut viewport);
-        viewport.next = next_calls(&viewport, has_history);
         viewport
     }
 
@@ -457,10 +501,21 @@ impl Session {
 
     /// What was printed since a cursor, and where to go on; the last `limit` bytes where there is none.
     pub fn read_output(&self, since: Option<u64>, limit: usize, only: Option<OutputStream>) -> OutputPage {
+        let page = self.glance_at_output(since, limit, only);
+        self.seen.fetch_max(page.next, Ordering::Relaxed);
+        page
+    }
+
+    /// The same for somebody who looks on: what was printed stays new to whoever debugs.
+    pub fn glance_at_output(
+        &self,
+        since: Option<u64>,
+        limit: usize,
+        only: Option<OutputStream>,
+    ) -> OutputPage {
         let end = self.output.end();
         let since = since.unwrap_or_else(|| end.saturating_sub(limit as u64));
         let chunk = self.output.read(since, limit, only);
-        self.seen.fetch_max(chunk.next, Ordering::Relaxed);
         OutputPage {
             state: self.standing.borrow().state,
             output: OutputView::of(&chunk, self.mask),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hindcast_core::debug::{Breakpoint, HowBegun, Layer, Loss, Recording, Streams, Target};
+use hindcast_core::debug::{Breakpoint, HowBegun, Layer, Loss, Recording, Streams, Target, Trigger};
 
 use super::{
     failures,
@@ -47,6 +47,25 @@ impl Standing {
     /// Whether what happens is recorded, as far as that is known.
     pub(super) fn is_recorded(&self) -> bool {
         self.recording.as_ref().is_some_and(|recording| recording.active)
+    }
+
+    /// What breakpoints have counted that only count, or with `all` any of them.
+    pub(super) fn what_was_counted(&self, all: bool) -> Vec<String> {
+        /// So many values are told of one; the others are in the list of breakpoints.
+        const VALUES: usize = 12;
+        let counted = self.breakpoints.iter().filter(|breakpoint| {
+            let only_counts = matches!(&breakpoint.trigger, Trigger::Code(code) if code.count_only);
+            only_counts || all && breakpoint.hit_count > 0
+        });
+        let told = |breakpoint: &Breakpoint| {
+            let values = breakpoint.counts.iter().take(VALUES);
+            let values: Vec<_> = values.map(|count| format!("{} ×{}", count.value, count.hits)).collect();
+            let others = breakpoint.counts.len().saturating_sub(VALUES);
+            let more = if others > 0 { format!(", {others} other values") } else { String::new() };
+            let values = if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) };
+            format!("breakpoint {}: {} hits{values}{more}", breakpoint.id, breakpoint.hit_count)
+        };
+        counted.map(told).collect()
     }
 
     /// Why the history ends before the present, where it does.
@@ -119,7 +138,10 @@ impl Standing {
         } else if let Some(signal) = ending.and_then(|stop| stop.signal.as_ref()) {
             failure.details = format!("the program was ended by {}", signal.name);
         }
-        if self.has_history() {
+        let raised = ending.filter(|stop| stop.exception.is_some()).and_then(|stop| stop.detail.as_deref());
+        if let Some(raised) = raised.filter(|raised| raised.contains("raised at moment")) {
+            failure = failure.hint(format!("{raised}; `debugger/goto` that moment, then ask again"));
+        } else if self.has_history() {
             failure = failure.hint(
                 "its past is there: `debugger/reverse_continue` or `debugger/step_backward` go back before its end; \
                  `debugger/restart` starts it again",

@@ -9,7 +9,7 @@ use hindcast_core::{
     debug::{
         Access, BreakpointId, CodeBreakpoint, Evaluation, Fault, FaultAccess, FaultKind, Granularity,
         Movement, NumberFormat, OutputStream, Place, RaisedSignal, RegisterSet, RuntimeAddr, SourceFile,
-        StopReason, ThreadId, Trigger, ValueLimits, Watched, Watchpoint,
+        StopReason, ThreadId, Trigger, ValueLimits, View, Watched, Watchpoint,
         fake::{FakeAct, FakeEngine, FakeProgram},
     },
     event::Change,
@@ -131,7 +131,7 @@ async fn a_program_is_launched_stopped_stepped_and_ends() {
     let viewport = session.travel(Movement::Continue, &patience(5000)).await.unwrap();
     assert_eq!((viewport.state, viewport.exit_code), (State::Exited, Some(0)));
     assert_eq!(viewport.output.unwrap().stdout, "three\n");
-    let failure = session.stack(None, 5).await.unwrap_err();
+    let failure = session.stack(View::Auto, None, 5).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotAttached);
     assert!(failure.details.contains("exit code 0"), "{failure}");
     assert_eq!(session.read_output(Some(0), 100, None).output.stdout, "one\ntwo\nthree\n");
@@ -170,7 +170,7 @@ async fn a_running_program_is_served_and_goes_on() {
     assert!(started.elapsed() < Duration::from_secs(2));
     assert_eq!(viewport.next, ["debugger/wait", "debugger/pause"]);
 
-    let failure = session.stack(None, 5).await.unwrap_err();
+    let failure = session.stack(View::Auto, None, 5).await.unwrap_err();
     assert!(failure.to_string().contains("debugger/pause"), "{failure}");
     let failure = session.travel(Movement::Continue, &patience(50)).await.unwrap_err();
     assert!(failure.to_string().contains("running"), "{failure}");
@@ -255,7 +255,7 @@ async fn a_panic_of_the_engine_ends_its_session_and_no_other() {
     let failure = session.threads().await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotAttached);
     assert!(failure.details.contains("the debug engine failed"), "{failure}");
-    other.stack(None, 5).await.unwrap();
+    other.stack(View::Auto, None, 5).await.unwrap();
     stage.finish().await;
 }
 
@@ -495,7 +495,7 @@ async fn an_interrupt_that_comes_too_late_disturbs_nobody() {
     let view = session.travel(Movement::Continue, &patience(5000)).await.unwrap();
     assert_eq!(view.reason, Some(StopReason::Breakpoint));
     session.bell.ring();
-    session.stack(None, 5).await.unwrap();
+    session.stack(View::Auto, None, 5).await.unwrap();
     let watched = Watched::Expression { text: "total".into(), frame: session.frame(None, None).unwrap() };
     assert!(session.last_write(watched, 1, &patience(5000)).await.unwrap().found().is_ok());
     session.bell.ring();

@@ -376,7 +376,7 @@ fn look_at_locals(
     scene: &mut Scene,
 ) {
     let query = VariableQuery {
-        frame: FrameRef { thread: scene.stop.thread, index: frame.index },
+        frame: FrameRef::of(scene.stop.thread, frame.index),
         scope: VariableScope::Local,
         filter: None,
         offset: 0,

@@ -12,7 +12,7 @@ use std::{
 use hindcast_core::{
     debug::{
         Breakpoint, DebugBackend, DebugEngine, DebugError, Ending, Engine, Granularity, HowBegun, Loss,
-        Movement, Outcome, Question, Stop, StopReason, TimeTravel,
+        Moment, Movement, Outcome, Question, Stop, StopReason, TimeTravel,
     },
     time::Clock,
 };
@@ -423,6 +423,7 @@ impl Core {
         );
         self.idle = Idle::since_stop();
         self.publish_breakpoints(breakpoints);
+        scene.notes.extend(self.standing.borrow().what_was_counted(false));
         let was_followed = self.standing.borrow().is_followed();
         if self.publish_target() && !was_followed {
             scene.notes.extend(self.standing.borrow().where_followed());
@@ -480,6 +481,12 @@ impl Core {
         }
     }
 
+    /// The moment that a program that goes on has come to, if it is recorded.
+    pub(super) fn moment_reached(&mut self) -> Option<Moment> {
+        let past = self.backend.as_deref_mut()?.time_travel()?;
+        past.now().ok().flatten().map(|when| when.moment)
+    }
+
     /// Tells everybody what is recorded now.
     pub(super) fn publish_recording(&mut self) {
         let Some(past) = self.backend.as_deref_mut().and_then(DebugBackend::time_travel) else { return };
@@ -504,7 +511,8 @@ impl Core {
         }
     }
 
-    fn publish_breakpoints(&self, breakpoints: Vec<Breakpoint>) {
+    fn publish_breakpoints(&self, mut breakpoints: Vec<Breakpoint>) {
+        breakpoints.iter_mut().for_each(|breakpoint| self.mask.counts(breakpoint));
         let changed = self.standing.send_if_modified(|standing| {
             let changed = *standing.breakpoints != breakpoints;
             if changed {

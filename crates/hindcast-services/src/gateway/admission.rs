@@ -1,9 +1,9 @@
 //! Letting requests in: who is it, and is there quota left.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use hindcast_core::{
-    identity::{Caller, KeyId, KeyRecord},
+    identity::{Caller, Environment, KeyId, KeyRecord},
     license::Feature,
     quota::{Allowance, FreeRate, Period, Reservation, Usage},
 };
@@ -70,10 +70,67 @@ impl Gateway {
             used_up: None,
         })?;
         let record = found.ok_or_else(|| unknown(None))?;
-        let id = Some(id);
         if !keys::opens(text, &record) {
-            return Err(unknown(id));
+            return Err(unknown(Some(id)));
         }
+        if environment != record.environment {
+            return Err(self.of_another_world(environment, id));
+        }
+        self.admit(record, address).map_err(|refusal| *refusal)
+    }
+
+    /// Lets the holder of a key in again who showed it before, as long as the key is the same and still opens.
+    pub async fn authenticate_again(&self, shown: &KeyRecord, address: IpAddr) -> Result<Caller, Refusal> {
+        let found = self.store.find_key(&shown.id).await.map_err(|error| Refusal {
+            failure: error.into(),
+            key: None,
+            retry_after: None,
+            used_up: None,
+        })?;
+        match found.filter(|record| record.secret == shown.secret) {
+            Some(record) => self.admit(record, address).map_err(|refusal| *refusal),
+            None => Err(Refusal {
+                failure: Failure::new(FailureKind::AuthenticationFailed, "the API key was replaced")
+                    .hint("sign in with the new key"),
+                key: Some(shown.id.clone()),
+                retry_after: None,
+                used_up: None,
+            }),
+        }
+    }
+
+    /// Lets in whoever could have made a key anyway, because the data folder is theirs.
+    pub async fn admit_by_id(&self, id: &KeyId, address: IpAddr) -> Result<Caller, Refusal> {
+        let plain = |failure| Refusal { failure, key: Some(id.clone()), retry_after: None, used_up: None };
+        let record = self.key(id).await.map_err(plain)?;
+        self.admit(record, address).map_err(|refusal| *refusal)
+    }
+
+    fn of_another_world(&self, environment: Environment, id: KeyId) -> Refusal {
+        let details = format!(
+            "the API key is for the {environment} environment, this server is {}",
+            self.policy.environment
+        );
+        Refusal {
+            failure: Failure::new(FailureKind::AuthenticationFailed, details)
+                .hint("use a key of this server's environment"),
+            key: Some(id),
+            retry_after: None,
+            used_up: None,
+        }
+    }
+
+    /// Whether a key whose holder is known opens the door now, from there.
+    fn admit(&self, record: Arc<KeyRecord>, address: IpAddr) -> Result<Caller, Box<Refusal>> {
+        let id = Some(record.id.clone());
+        let refuse = |details: String, hint: &str, key: Option<KeyId>| {
+            Box::new(Refusal {
+                failure: Failure::new(FailureKind::AuthenticationFailed, details).hint(hint),
+                key,
+                retry_after: None,
+                used_up: None,
+            })
+        };
         if record.revoked_at.is_some() {
             return Err(refuse(
                 "the API key was revoked".into(),
@@ -88,15 +145,8 @@ impl Gateway {
                 id,
             ));
         }
-        if environment != self.policy.environment || record.environment != environment {
-            return Err(refuse(
-                format!(
-                    "the API key is for the {environment} environment, this server is {}",
-                    self.policy.environment
-                ),
-                "use a key of this server's environment",
-                id,
-            ));
+        if record.environment != self.policy.environment {
+            return Err(Box::new(self.of_another_world(record.environment, record.id.clone())));
         }
         if !allows(&record, address) {
             return Err(refuse(

@@ -94,11 +94,17 @@ impl AuditTrail {
         }
     }
 
-    /// One page of what matches, together with a check of the whole chain.
-    pub async fn report(&self, filter: AuditFilter, progress: &dyn Progress) -> Result<AuditReport, Failure> {
+    /// One page of what matches, newest first, and where the next one starts, if there is one.
+    pub async fn page(&self, filter: AuditFilter) -> Result<(Vec<AuditRow>, Option<u64>), Failure> {
         let page = self.search(filter).await?;
         let next = page.rows.last().filter(|_| page.more).map(|row| row.seq);
-        Ok(AuditReport { next, verdict: self.verify(progress).await?, rows: page.rows })
+        Ok((page.rows, next))
+    }
+
+    /// One page of what matches, together with a check of the whole chain.
+    pub async fn report(&self, filter: AuditFilter, progress: &dyn Progress) -> Result<AuditReport, Failure> {
+        let (rows, next) = self.page(filter).await?;
+        Ok(AuditReport { next, verdict: self.verify(progress).await?, rows })
     }
 
     /// Checks every row from the first to the signed head.

@@ -26,8 +26,9 @@ use super::{
     reading::{Permit, Reader},
     selection,
     sharing::Uploading,
-    sources::{gather, is_read_once},
+    sources::{file_of, gather, is_read_once},
     walk::{WalkLimits, Walked, Walking, shown},
+    watch::away,
 };
 use crate::{Failure, FailureKind};
 
@@ -134,6 +135,10 @@ pub struct AddReport {
     pub skipped: Vec<SkippedKind>,
     /// What else a person should know.
     pub notices: Vec<String>,
+    /// Whether it was stopped before everything was looked at.
+    pub is_stopped: bool,
+    /// Whether something that was added is watched from now on.
+    pub is_watched: bool,
 }
 
 /// A walk on behalf of a caller who waits for it.
@@ -197,7 +202,8 @@ impl KnowledgeService {
                 intake.notices.extend(notices);
                 intake.notices.extend(versions);
                 let mut reports = self.add_found(&mut intake, found, progress).await?;
-                reports.extend(self.remove_vanished(&intake, &accepted, &seen).await?);
+                let there = self.there(&mut intake, accepted.clone()).await?;
+                reports.extend(self.remove_vanished(&intake, &there, &seen).await?);
                 for repository in gathered.repositories {
                     if watch {
                         intake.notice(not_watched(&format!("git:{}", shown(&repository))));
@@ -216,6 +222,27 @@ impl KnowledgeService {
                 self.finished(caller, intake, reports).await
             }
         }
+    }
+
+    /// The folders that are not away. An empty one with documents is the place of a drive that is not plugged in, for all we know.
+    async fn there(&self, intake: &mut Intake, roots: Vec<PathBuf>) -> Result<Vec<PathBuf>, Failure> {
+        let told = blocking(move || {
+            let is_away = |root: &Path| file_of(&shown(root)).is_some_and(|root| away(root, None).is_some());
+            roots.into_iter().map(|root| (is_away(&root), root)).collect::<Vec<_>>()
+        });
+        let mut there = Vec::new();
+        for (is_away, root) in told.await? {
+            if !is_away {
+                there.push(root);
+            } else if !self.store.documents_below(intake.collection.key, &shown(&root)).await?.is_empty() {
+                intake.notice(format!(
+                    "`{}` is empty, and its documents are kept: its drive may not be plugged in · hint: remove the documents if \
+                     they are not wanted any more",
+                    shown(&root)
+                ));
+            }
+        }
+        Ok(there)
     }
 
     /// Has folders watched, with the caller's rights and for as long as the caller has them.
@@ -243,11 +270,12 @@ impl KnowledgeService {
                 grant: grant.clone(),
             };
             self.store.watch(watch).await?;
+            intake.is_watched = true;
         }
         Ok(())
     }
 
-    async fn intake(
+    pub(super) async fn intake(
         &self,
         caller: &Caller,
         name: &str,
@@ -310,7 +338,7 @@ impl KnowledgeService {
         }
     }
 
-    async fn finished(
+    pub(super) async fn finished(
         &self,
         caller: &Caller,
         mut intake: Intake,
@@ -329,14 +357,15 @@ impl KnowledgeService {
         }
         let seen = self.collections(caller).await?;
         let collection = seen.into_iter().find(|seen| seen.key == intake.collection.key);
-        let skipped = intake.skipped.into_iter();
+        let skipped = std::mem::take(&mut intake.skipped).into_iter();
         let skipped = skipped.map(|((kind, reason), files)| SkippedKind { kind, reason, files }).collect();
-        let collection = collection.unwrap_or(intake.collection);
-        Ok(AddReport { collection, files, skipped, notices: intake.notices })
+        let collection = collection.unwrap_or_else(|| intake.collection.clone());
+        let Intake { notices, is_stopped, is_watched, .. } = intake;
+        Ok(AddReport { collection, files, skipped, notices, is_stopped, is_watched })
     }
 
     /// Everything that can be wrong with a text is found out before a collection is made for it.
-    async fn prepare_text(
+    pub(super) async fn prepare_text(
         &self,
         caller: &Caller,
         name: &str,
@@ -358,7 +387,7 @@ impl KnowledgeService {
     }
 
     /// A text takes the place of the document of its name; only who may remove that may do so.
-    async fn check_may_replace(
+    pub(super) async fn check_may_replace(
         &self,
         caller: &Caller,
         intake: &Intake,
@@ -380,7 +409,7 @@ impl KnowledgeService {
             .hint("give the text another name, or ask the owner of the collection or an admin"))
     }
 
-    async fn add_text(
+    pub(super) async fn add_text(
         &self,
         intake: &mut Intake,
         given: GivenText,
@@ -419,7 +448,7 @@ fn checked_tags(tags: Vec<String>) -> Result<Vec<String>, Failure> {
 }
 
 /// A text that can be taken in.
-struct GivenText {
+pub(super) struct GivenText {
     id: String,
     name: String,
     format: Format,

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::answer_numbers;
+
 /// A sentence supports itself on a passage that has this share of its words.
 const SHARED_WORDS: f32 = 0.5;
 
@@ -10,24 +12,64 @@ const SHORTEST_WORD: usize = 4;
 
 const THOUGHT: (&str, &str) = ("<think>", "</think>");
 
-/// The text without what stands between `<think>` and `</think>`, which some models say aloud. A thought that has not ended goes to
-/// the end.
+/// The text without what stands between `<think>` and `</think>`, which some models say aloud. A thought begins a line, and one
+/// that has not ended goes to the end. A tag within a sentence or in code belongs to the answer.
 pub(super) fn without_thoughts(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
-    let mut rest = text;
     // Some servers leave out where the first thought begins.
-    if let Some(end) = rest.find(THOUGHT.1)
-        && rest.find(THOUGHT.0).is_none_or(|start| start > end)
-    {
-        rest = &rest[end + THOUGHT.1.len()..];
-    }
-    while let Some(start) = rest.find(THOUGHT.0) {
+    let mut rest = lone_end(text).map_or(text, |end| &text[end..]);
+    while let Some(start) = beginning(rest) {
         said.push_str(&rest[..start]);
-        let after = &rest[start..];
-        rest = after.find(THOUGHT.1).map_or("", |end| &after[end + THOUGHT.1.len()..]);
+        rest = end_of_thought(&rest[start..]).map_or("", |end| &rest[start + end..]);
     }
     said.push_str(rest);
     said.trim().to_owned()
+}
+
+/// Where the first thought begins.
+fn beginning(text: &str) -> Option<usize> {
+    prose(text).find_map(|(at, line)| {
+        let plain = line.trim_start_matches(' ');
+        let indent = line.len() - plain.len();
+        (indent < 4 && plain.starts_with(THOUGHT.0)).then_some(at + indent)
+    })
+}
+
+/// Behind the end of the thought that a text begins with.
+fn end_of_thought(thought: &str) -> Option<usize> {
+    let ends = thought.match_indices(THOUGHT.1);
+    ends.map(|(at, tag)| (at, at + tag.len())).find(|(at, _)| !is_in_code(thought, *at)).map(|(_, end)| end)
+}
+
+/// Behind the end of a thought whose beginning is missing.
+fn lone_end(text: &str) -> Option<usize> {
+    let (at, end) = prose(text).find_map(|(at, line)| {
+        let ends = line.match_indices(THOUGHT.1).map(|(within, tag)| (within, within + tag.len()));
+        let is_said_of = |(start, end): (usize, usize)| {
+            let is_within_sentence = line[..start].ends_with(' ') && !line[end..].trim().is_empty();
+            is_within_sentence || is_in_code(line, start)
+        };
+        ends.into_iter().find(|place| !is_said_of(*place)).map(|(start, end)| (at + start, at + end))
+    })?;
+    (!text[..at].contains(THOUGHT.0)).then_some(end)
+}
+
+/// The lines of a text that are not in a block of code, with their places.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut at, mut is_code) = (0, false);
+    text.split_inclusive('\n').filter_map(move |line| {
+        let start = at;
+        at += line.len();
+        let is_fence = ["```", "~~~"].iter().any(|fence| line.trim_start().starts_with(fence));
+        is_code ^= is_fence;
+        (!is_fence && !is_code).then_some((start, line))
+    })
+}
+
+/// Whether a place is between the backticks of its line.
+fn is_in_code(text: &str, at: usize) -> bool {
+    let line = text[..at].rsplit('\n').next().unwrap_or_default();
+    line.matches('`').count() % 2 == 1
 }
 
 /// The passages that a text cites: `[1]`, `[2, 3]`, `[1-3]`, `【4】`.
@@ -44,7 +86,7 @@ pub(super) fn cited(text: &str) -> HashSet<usize> {
         for piece in inside.split([',', ';']) {
             let mut ends = piece.split(['-', '–']).filter_map(|number| number.trim().parse::<usize>().ok());
             if let Some(first) = ends.next() {
-                let last = ends.next().unwrap_or(first).min(first + 50);
+                let last = ends.next().unwrap_or(first).min(first.saturating_add(50));
                 found.extend(first..=last.max(first));
             }
         }
@@ -91,13 +133,11 @@ fn without_leading_citations(text: &str) -> (&str, &str) {
 
 /// Whether the words and numbers of a sentence are those of the passages it cites.
 pub(super) fn is_supported(sentence: &str, passages: &str) -> bool {
-    let (said, there) = (words(sentence), words(passages));
-    let numbers = |words: &HashSet<String>| -> HashSet<String> {
-        words.iter().filter(|word| word.chars().all(|char| char.is_ascii_digit())).cloned().collect()
-    };
-    if !numbers(&said).is_subset(&numbers(&there)) {
+    let sentence = without_citations(sentence);
+    if !answer_numbers::are_all_in(&sentence, passages) {
         return false;
     }
+    let (said, there) = (words(&sentence), words(passages));
     let telling: Vec<_> = said.iter().filter(|word| word.chars().count() >= SHORTEST_WORD).collect();
     let is_there = |word: &&&String| {
         // Forms of one word begin alike.
@@ -109,8 +149,7 @@ pub(super) fn is_supported(sentence: &str, passages: &str) -> bool {
         || telling.iter().filter(is_there).count() as f32 >= SHARED_WORDS * telling.len() as f32
 }
 
-/// The words of a text in lower case, without its citations.
-fn words(text: &str) -> HashSet<String> {
+fn without_citations(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for (number, part) in text.split(['[', '【']).enumerate() {
         let is_citation = number > 0 && part.chars().next().is_some_and(|char| char.is_ascii_digit());
@@ -121,7 +160,12 @@ fn words(text: &str) -> HashSet<String> {
         });
         plain.push(' ');
     }
-    let words = plain.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+    plain
+}
+
+/// The words of a text in lower case.
+fn words(text: &str) -> HashSet<String> {
+    let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()
 }
 
@@ -132,9 +176,26 @@ mod tests {
     #[test]
     fn thoughts_are_not_said() {
         assert_eq!(without_thoughts("<think>hm\n[9]</think>\nIt is so [1]."), "It is so [1].");
-        assert_eq!(without_thoughts("It <think>begun"), "It");
+        assert_eq!(without_thoughts("It\n<think>begun"), "It");
         assert_eq!(without_thoughts("hm</think>So."), "So.");
+        assert_eq!(without_thoughts("hm\n\n</think>\n\nSo."), "So.");
+        assert_eq!(without_thoughts("<think>I explain `</think>` now</think>So."), "So.");
         assert_eq!(without_thoughts("plain"), "plain");
+    }
+
+    #[test]
+    fn an_answer_that_is_about_the_tags_of_thoughts_is_whole() {
+        for answer in [
+            "The `<think>` tag begins a thought [1].\nIt is removed [2].",
+            "Models write <think> first [1], and </think> at the end.",
+            "Close it with `</think>`.\nThen answer [1].",
+            "A thought that has </think> behind it is over [1].",
+            "Like this:\n\n```xml\n<think>\nhm\n</think>\n```\n\nThat is all [1].",
+            "Like this:\n\n    <think>hm\n\nThat is all [1].",
+        ] {
+            assert_eq!(without_thoughts(answer), answer);
+            assert_eq!(without_thoughts(&format!("<think>hm</think>\n{answer}")), answer);
+        }
     }
 
     #[test]
@@ -145,6 +206,7 @@ mod tests {
             found
         };
         assert_eq!(of("One [1], two [2,3] and [5-6]; 【8】."), [1, 2, 3, 5, 6, 8]);
+        assert_eq!(of("[18446744073709551615], [3-18446744073709551615]").len(), 52);
         assert!(of("an array[i] of [words] and [] (2)").is_empty());
     }
 
@@ -154,6 +216,10 @@ mod tests {
         assert!(is_supported("Herons wait in shallow water [1].", passage));
         assert!(is_supported("It weighs 2 kg [1].", passage));
         assert!(!is_supported("It weighs 3 kg [1].", passage));
+        assert!(is_supported("It weighs 2kg [1].", passage));
+        let colony = "The colony has 12,000 herons, each 2.5kg.";
+        assert!(is_supported("The colony has 12000 herons of 2.5 kg [1].", colony));
+        assert!(!is_supported("The colony has 12 herons [1].", colony));
         assert!(!is_supported("Herons migrate to Africa during winter months [1].", passage));
         let told = sentences("It stands in water. [1] It eats fish [2].\n- And sleeps");
         let cites: Vec<_> = told.iter().map(|(sentence, cites)| (&**sentence, cites.len())).collect();

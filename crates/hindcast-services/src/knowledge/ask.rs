@@ -1,10 +1,14 @@
 //! Answering questions from what was found.
 
-use std::{fmt::Write as _, time::Instant};
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hindcast_core::{
     identity::Caller,
-    knowledge::{AnswerRecord, ChatError, ChatModel, Message, Reply, Speaker, Turn},
+    knowledge::{AnswerRecord, ChatError, ChatModel, Message, Reply, Speaker, Turn, bytes_of},
     progress::Progress,
 };
 
@@ -12,11 +16,19 @@ use super::{
     Hit, KnowledgeService, SearchRequest,
     answer_text::{self, without_thoughts},
     blocking, invalid,
+    model_probe::Listed,
 };
 use crate::{Failure, FailureKind};
 
 /// How many passages a model gets to read; more would not fit the context of small ones.
 const PASSAGES: usize = 6;
+
+/// What a passage takes at most where its collection does not say otherwise, and what stands above it.
+const USUAL_PASSAGE: usize = 1000;
+const PASSAGE_HEAD: usize = 300;
+
+/// How long somebody who asks waits until the server says which models there are.
+const LONGEST_CHOICE: Duration = Duration::from_secs(5);
 
 /// How many turns of the conversation it is reminded of.
 const TURNS: usize = 6;
@@ -73,8 +85,8 @@ pub struct AskAnswer {
     pub searched: Option<String>,
     /// Sentences that the passages they cite do not support.
     pub unsupported: Vec<String>,
-    /// Which model answered.
-    pub model: String,
+    /// Which model answered; none where nothing was found that one could answer from.
+    pub model: Option<String>,
     /// Goes on with this conversation.
     pub conversation: String,
     /// Tokens in and out.
@@ -95,11 +107,17 @@ impl KnowledgeService {
         let Some(chat) = &self.chat else {
             return Err(no_model("answering is switched off: `knowledge.ollama_url` is `off`".into()));
         };
-        let model = self.choose_model(caller, &**chat, request.model.clone()).await?;
-        let searched = match turns.is_empty() {
-            true => None,
-            false => Some(standalone(&**chat, &model, &turns, &request.question, progress).await),
-        };
+        let room = self.room(caller, &request, &turns).await?;
+        // What is not in the documents is said without a model, so that one that is away is told of only when it is needed.
+        let (mut chosen, mut searched) = (None, None);
+        if !turns.is_empty() {
+            let model = self.choose_model(caller, chat, request.model.clone()).await;
+            searched = Some(match &model {
+                Ok(model) => standalone(&**chat, model, &turns, &request.question, room, progress).await,
+                Err(_) => in_context(&turns, &request.question),
+            });
+            chosen = Some(model);
+        }
         let search = SearchRequest {
             query: searched.clone().unwrap_or_else(|| request.question.clone()),
             collection: request.collection.clone(),
@@ -107,20 +125,26 @@ impl KnowledgeService {
             min_relevance: Some(LEAST_EVIDENCE),
             ..SearchRequest::default()
         };
-        let found = self.search(caller, search).await?;
+        let mut found = self.search(caller, search).await?;
         let conversation = request.conversation.clone().map_or_else(new_conversation, Ok)?;
-        let started = Instant::now();
-        let reply = if found.hits.is_empty() {
-            Ok(Reply { text: NO_EVIDENCE.into(), tokens: 0 })
+        let (model, started, reply) = if found.hits.is_empty() {
+            (None, Instant::now(), Ok(Reply { text: NO_EVIDENCE.into(), tokens: 0 }))
         } else {
-            let messages = messages(&turns, &request.question, &found.hits);
-            converse(&**chat, &model, &messages, progress).await
+            let model = match chosen {
+                Some(model) => model?,
+                None => self.choose_model(caller, chat, request.model.clone()).await?,
+            };
+            let started = Instant::now();
+            let messages =
+                fitting(&turns, &request.question, &mut found.hits, &mut found.notices, chat.most_bytes());
+            let reply = converse(&**chat, &model, &messages, room, progress).await;
+            (Some(model), started, reply)
         };
         self.store
             .record_answer(AnswerRecord {
                 conversation: conversation.clone(),
                 owner: caller.principal.clone(),
-                model: model.clone(),
+                model: model.clone().unwrap_or_default(),
                 question: request.question,
                 answer: reply.as_ref().ok().map(|reply| reply.text.clone()),
                 duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -129,7 +153,7 @@ impl KnowledgeService {
             })
             .await?;
         self.used.notify_one();
-        let reply = reply.map_err(|error| explained(&error))?;
+        let reply = reply.map_err(|error| explained(&error, &**chat))?;
         let citations = citations(&reply.text, found.hits);
         let unsupported = self.unsupported(&reply.text, &citations).await?;
         let Reply { text, tokens } = reply;
@@ -189,17 +213,36 @@ impl KnowledgeService {
         })
     }
 
+    /// What the messages of a question take at most, also those that rewrite it: it is the same before it is searched and after.
+    async fn room(&self, caller: &Caller, request: &AskRequest, turns: &[Turn]) -> Result<usize, Failure> {
+        let collections = match &request.collection {
+            Some(name) => vec![self.collection(caller, name).await?],
+            None => self.collections(caller).await?,
+        };
+        let largest = collections.iter().filter_map(|collection| collection.settings.passage_bytes).max();
+        let largest = largest.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0).max(USUAL_PASSAGE);
+        let spoken = bytes_of(&messages(recent(turns), &request.question, &[])) + REWRITE.len();
+        Ok(spoken + PASSAGES * (largest + PASSAGE_HEAD))
+    }
+
     /// The model that was named, or the operator's, or the one that is used most, or any.
     async fn choose_model(
         &self,
         caller: &Caller,
-        chat: &dyn ChatModel,
+        chat: &Arc<dyn ChatModel>,
         named: Option<String>,
     ) -> Result<String, Failure> {
         if let Some(model) = named.or_else(|| self.policy.chat_model.clone()) {
             return Ok(model);
         }
-        let installed = chat.models().await.map_err(|error| explained(&error))?;
+        let installed = match self.model_probe.models(chat.clone(), LONGEST_CHOICE).await {
+            Listed::Told(models) => models.map_err(|error| explained(&error, &**chat))?,
+            Listed::Silent(known) if !known.is_empty() => known,
+            Listed::Silent(_) => {
+                let (address, seconds) = (chat.address().to_owned(), LONGEST_CHOICE.as_secs());
+                return Err(explained(&ChatError::TimedOut { address, seconds }, &**chat));
+            }
+        };
         let figures = self.store.model_figures(&caller.principal).await?;
         let conversations = |name: &str| {
             figures.iter().find(|figures| figures.model == name).map_or(0, |figures| figures.conversations)
@@ -210,8 +253,11 @@ impl KnowledgeService {
             .filter(|model| !model.embeds)
             .max_by_key(|model| conversations(&model.name));
         chosen.map(|model| model.name.clone()).ok_or_else(|| {
-            no_model(format!("Ollama at {} has no model that answers", chat.address()))
-                .hint("install one, for example with `ollama pull llama3.2`")
+            let hint = match chat.is_ollama() {
+                true => "install one, for example with `ollama pull llama3.2`",
+                false => "let the server load one, or name it in `knowledge.chat_model`",
+            };
+            no_model(format!("{} at {} has no model that answers", chat.server(), chat.address())).hint(hint)
         })
     }
 }
@@ -220,6 +266,7 @@ async fn converse(
     chat: &dyn ChatModel,
     model: &str,
     messages: &[Message],
+    room: usize,
     progress: &dyn Progress,
 ) -> Result<Reply, ChatError> {
     let mut so_far = String::new();
@@ -229,7 +276,7 @@ async fn converse(
         progress.report(so_far.len() as u64, None, if said.is_empty() { "thinking" } else { &said });
         !progress.cancelled()
     };
-    let reply = chat.chat(model, messages, &mut on_text).await?;
+    let reply = chat.chat(model, messages, room, &mut on_text).await?;
     Ok(Reply { text: without_thoughts(&reply.text), ..reply })
 }
 
@@ -240,31 +287,84 @@ async fn standalone(
     model: &str,
     turns: &[Turn],
     question: &str,
+    room: usize,
     progress: &dyn Progress,
 ) -> String {
-    let mut messages = vec![Message { speaker: Speaker::System, text: REWRITE.into() }];
-    for turn in turns.iter().skip(turns.len().saturating_sub(TURNS)) {
-        messages.push(Message { speaker: Speaker::User, text: turn.question.clone() });
-        messages.push(Message { speaker: Speaker::Assistant, text: turn.answer.clone() });
+    let asked = format!("Last question: {question}");
+    let mut told = recent(turns);
+    let mut messages = conversation(REWRITE, told, &asked);
+    while chat.most_bytes().is_some_and(|most| bytes_of(&messages) > most) && !told.is_empty() {
+        told = &told[1..];
+        messages = conversation(REWRITE, told, &asked);
     }
-    messages.push(Message { speaker: Speaker::User, text: format!("Last question: {question}") });
-    let rewritten = chat.chat(model, &messages, &mut |_| !progress.cancelled()).await;
+    let rewritten = chat.chat(model, &messages, room, &mut |_| !progress.cancelled()).await;
     let rewritten = rewritten.map(|reply| without_thoughts(&reply.text)).unwrap_or_default();
     let rewritten = rewritten.trim().trim_matches('"');
     if rewritten.is_empty() || rewritten.len() > LONGEST_REWRITTEN {
-        let before = turns.last().map_or("", |turn| &turn.question);
-        return format!("{before} {question}");
+        return in_context(turns, question);
     }
     rewritten.to_owned()
 }
 
-fn messages(turns: &[Turn], question: &str, hits: &[Hit]) -> Vec<Message> {
+/// The question with the one before it, which tells what it is about.
+fn in_context(turns: &[Turn], question: &str) -> String {
+    format!("{} {question}", turns.last().map_or("", |turn| &turn.question))
+}
+
+fn recent(turns: &[Turn]) -> &[Turn] {
+    &turns[turns.len().saturating_sub(TURNS)..]
+}
+
+/// What is told, what was said, and what is asked now.
+fn conversation(instructions: &str, turns: &[Turn], asked: &str) -> Vec<Message> {
     let message = |speaker, text: &str| Message { speaker, text: text.to_owned() };
-    let mut messages = vec![message(Speaker::System, INSTRUCTIONS)];
-    for turn in turns.iter().skip(turns.len().saturating_sub(TURNS)) {
+    let mut messages = vec![message(Speaker::System, instructions)];
+    for turn in turns {
         messages.push(message(Speaker::User, &turn.question));
         messages.push(message(Speaker::Assistant, &turn.answer));
     }
+    messages.push(message(Speaker::User, asked));
+    messages
+}
+
+/// The messages that ask, which fit what the server reads at once. The least relevant passages are left out first, then what was
+/// said first, and that is told.
+fn fitting(
+    turns: &[Turn],
+    question: &str,
+    hits: &mut Vec<Hit>,
+    notices: &mut Vec<String>,
+    most: Option<usize>,
+) -> Vec<Message> {
+    let (passages, mut told) = (hits.len(), recent(turns));
+    let turns = told.len();
+    let asked = loop {
+        let asked = messages(told, question, hits);
+        if most.is_none_or(|most| bytes_of(&asked) <= most) {
+            break asked;
+        }
+        if hits.len() > 1 {
+            hits.pop();
+        } else if told.is_empty() {
+            break asked;
+        } else {
+            told = &told[1..];
+        }
+    };
+    if hits.len() < passages {
+        notices.push(format!(
+            "{} of {passages} passages were left out, the least relevant: the model does not read more at once",
+            passages - hits.len()
+        ));
+    }
+    if told.len() < turns {
+        notices
+            .push("the model was not told how the conversation began: it does not read more at once".into());
+    }
+    asked
+}
+
+fn messages(turns: &[Turn], question: &str, hits: &[Hit]) -> Vec<Message> {
     let mut text = format!("Question: {question}\n");
     for (number, hit) in (1..).zip(hits) {
         let found = &hit.found;
@@ -278,8 +378,7 @@ fn messages(turns: &[Turn], question: &str, hits: &[Hit]) -> Vec<Message> {
     if hits.is_empty() {
         text.push_str("\n(No passages were found.)\n");
     }
-    messages.push(message(Speaker::User, &text));
-    messages
+    conversation(INSTRUCTIONS, turns, &text)
 }
 
 fn citations(answer: &str, hits: Vec<Hit>) -> Vec<Citation> {
@@ -299,9 +398,11 @@ fn no_model(details: String) -> Failure {
     Failure::new(FailureKind::ModelUnavailable, details)
 }
 
-fn explained(error: &ChatError) -> Failure {
+fn explained(error: &ChatError, chat: &dyn ChatModel) -> Failure {
     let failure = no_model(error.to_string());
     match error {
+        ChatError::Unreachable { .. } if !chat.is_ollama() => failure
+            .hint("start the server, or correct `knowledge.ollama_url`; `knowledge/search` works without"),
         ChatError::Unreachable { .. } => failure.hint(
             "install Ollama from https://ollama.com, start it with `ollama serve` and get a model with \
              `ollama pull llama3.2`, or set `knowledge.ollama_url`; `knowledge/search` works without",

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use hindcast_core::{
     identity::{Caller, Scope},
-    knowledge::{Collection, NewVector, Ownership, Watch},
+    knowledge::{Collection, Ownership, Watch},
     progress::Progress,
 };
 
 use super::{
-    KnowledgeService, blocking,
+    KnowledgeService,
+    embedding::lexical_only,
     figures::{Activity, activity, month_before},
-    intake::{embedded_text, lexical_only},
     invalid,
     names::{check_id, id_of_name},
     sharing::Uploading,
@@ -196,6 +196,7 @@ impl KnowledgeService {
     pub async fn remove_collection(&self, caller: &Caller, name: &str) -> Result<Collection, Failure> {
         let collection = self.changeable(caller, name).await?;
         self.store.remove_collection(collection.key).await?;
+        self.allowance.forget(&collection.maker);
         self.wrote.notify_one();
         self.indexing.catch_up(Uploading::AtOnce).await?;
         self.indexing.commit().await?;
@@ -258,6 +259,7 @@ impl KnowledgeService {
                 .hint("`hindcast knowledge show` and the resource `documents` list them")
         })?;
         self.store.remove_document(found.key, self.clock.now()).await?;
+        self.allowance.forget(&collection.maker);
         self.wrote.notify_one();
         self.indexing.catch_up(Uploading::AtOnce).await?;
         Ok(collection)
@@ -312,18 +314,10 @@ impl KnowledgeService {
             if progress.cancelled() || self.stopping.is_set() {
                 return Ok(Some("stopped before every chunk had its vector".into()));
             }
-            let ids: Vec<_> = missing.iter().map(|chunk| chunk.chunk).collect();
-            let made = blocking(move || {
-                let texts: Vec<_> =
-                    missing.iter().map(|chunk| embedded_text(&chunk.headings, &chunk.text)).collect();
-                embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>())
-            });
-            match made.await? {
+            match self.vectors_for(&model, &embedder, missing).await? {
                 Ok(vectors) => {
                     *done += vectors.len() as u64;
-                    let vector = |numbers| NewVector { model: model.clone(), numbers };
-                    let vectors = ids.into_iter().zip(vectors.into_iter().map(vector));
-                    self.store.keep_vectors(vectors.collect()).await?;
+                    self.store.keep_vectors(vectors).await?;
                     progress.report(*done, None, "embedding");
                 }
                 Err(error) => return Ok(Some(lexical_only(&error))),

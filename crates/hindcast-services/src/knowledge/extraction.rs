@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use hindcast_core::knowledge::TextHash;
+use hindcast_core::{Timestamp, knowledge::TextHash};
 use hindcast_extract::{Chunk, ExtractError, Extracted, Format, chunk_within};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,7 @@ struct Told {
     title: Option<String>,
     description: Option<String>,
     tags: Vec<String>,
+    dated: Option<Timestamp>,
     chunks: Vec<ToldChunk>,
 }
 
@@ -53,25 +54,25 @@ pub(super) struct Cut {
 
 impl From<Cut> for Told {
     fn from(cut: Cut) -> Self {
-        let Extracted { text, title, description, tags, .. } = cut.extracted;
+        let Extracted { text, title, description, tags, dated, .. } = cut.extracted;
         let chunk = |chunk: Chunk| {
             let Chunk { range, lines, page, headings } = chunk;
             (range.start, range.end, lines.0, lines.1, page, headings)
         };
-        Self { text, title, description, tags, chunks: cut.chunks.into_iter().map(chunk).collect() }
+        Self { text, title, description, tags, dated, chunks: cut.chunks.into_iter().map(chunk).collect() }
     }
 }
 
 impl From<Told> for Cut {
     fn from(told: Told) -> Self {
-        let Told { text, title, description, tags, chunks } = told;
+        let Told { text, title, description, tags, dated, chunks } = told;
         let chunk = |(start, end, first, last, page, headings): ToldChunk| Chunk {
             range: start..end,
             lines: (first, last),
             page,
             headings,
         };
-        let extracted = Extracted { text, title, description, tags, ..Extracted::default() };
+        let extracted = Extracted { text, title, description, tags, dated, ..Extracted::default() };
         Self { extracted, chunks: chunks.into_iter().map(chunk).collect() }
     }
 }

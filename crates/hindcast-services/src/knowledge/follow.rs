@@ -195,11 +195,11 @@ impl KnowledgeService {
                     self.events.changed(&HEALTH_URI.into());
                 }
             }
-            let models = self.installed_models().await;
-            let names: Vec<_> = models.into_iter().map(|model| model.name).collect();
-            let same = models_before.as_ref() == Some(&names);
-            if models_before.replace(names).is_some() && !same {
-                self.events.changed(&MODELS_URI.into());
+            if let Some(names) = self.installed_models().await {
+                let same = models_before.as_ref() == Some(&names);
+                if models_before.replace(names).is_some() && !same {
+                    self.events.changed(&MODELS_URI.into());
+                }
             }
             tokio::time::sleep(PROBE_EVERY).await;
         }

@@ -1,16 +1,12 @@
 //! How the parts of the system do: asked, not assumed.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use hindcast_core::{
     Timestamp,
     identity::{Caller, Scope},
-    knowledge::{AnswerFigures, ChatModel, Collection, CollectionKey, IndexError},
+    knowledge::{AnswerFigures, Collection, CollectionKey, IndexError},
 };
-use tokio::sync::watch;
 
 use super::{
     KnowledgeService, blocking,
@@ -102,6 +98,8 @@ pub struct Health {
     pub accounts: Option<ComponentHealth>,
     /// The model server.
     pub ollama: ComponentHealth,
+    /// What people call it.
+    pub model_server: &'static str,
     /// What its models take.
     pub model_bytes: u64,
     /// Where vectors and metadata differ; none where the vectors could not be asked.
@@ -126,10 +124,6 @@ pub struct Synchronization {
 const DATABASE_SLOW: Duration = Duration::from_secs(1);
 const VECTORS_SLOW: Duration = Duration::from_secs(2);
 const VECTORS_CRITICAL: Duration = Duration::from_secs(5);
-/// How long somebody who asks how the parts do waits for a model server.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
-const OLLAMA_SLOW: Duration = Duration::from_secs(5);
-const OLLAMA_CRITICAL: Duration = Duration::from_secs(10);
 /// Who has not answered by then does not.
 const LONGEST_PROBE: Duration = Duration::from_secs(12);
 
@@ -183,6 +177,7 @@ impl KnowledgeService {
             },
             accounts,
             ollama,
+            model_server: self.chat.as_ref().map_or("Ollama", |chat| chat.server()),
             model_bytes,
             synchronization,
             answers,
@@ -250,7 +245,7 @@ impl KnowledgeService {
         let Some(chat) = self.chat.clone() else {
             return (ComponentHealth { status: ComponentStatus::Offline, count: 0, response: None }, 0);
         };
-        self.ollama_probe.ask(chat).await
+        self.model_probe.health(chat).await
     }
 
     /// Vector collections without metadata, which only the operator is told of, and the reverse.
@@ -294,7 +289,7 @@ fn forgotten(seen: &[Collection], now: Timestamp) -> Option<String> {
     (documents > 0).then(|| format!("Review {documents} documents that were not queried in 90 days"))
 }
 
-async fn timed(
+pub(super) async fn timed(
     probe: impl Future<Output = Option<u64>>,
     judge: impl Fn(Duration) -> ComponentStatus,
 ) -> ComponentHealth {
@@ -305,61 +300,6 @@ async fn timed(
             ComponentHealth { status: judge(response), count, response: Some(response) }
         }
         _ => ComponentHealth { status: ComponentStatus::Offline, count: 0, response: None },
-    }
-}
-
-/// What is known of a server that has not answered yet.
-fn silent(started: Instant) -> (ComponentHealth, u64) {
-    let is_critical = started.elapsed() > OLLAMA_CRITICAL;
-    let status = if is_critical { ComponentStatus::Critical } else { ComponentStatus::Degraded };
-    (ComponentHealth { status, count: 0, response: None }, 0)
-}
-
-type ProbeAnswer = Option<(ComponentHealth, u64)>;
-
-/// One question to the model server at a time: those who look meanwhile wait for the same answer, and not for long.
-#[derive(Default)]
-pub(super) struct OllamaProbe(Mutex<Option<(Instant, watch::Receiver<ProbeAnswer>)>>);
-
-impl OllamaProbe {
-    /// How a model server does, as far as is known soon, and the size of its models.
-    pub(super) async fn ask(&self, chat: Arc<dyn ChatModel>) -> (ComponentHealth, u64) {
-        let (started, mut answer) = self.under_way(chat);
-        let wait = answer.wait_for(Option::is_some);
-        match tokio::time::timeout(LONGEST_WAIT, wait).await {
-            Ok(Ok(found)) => found.clone().unwrap_or_else(|| silent(started)),
-            // The probe goes on, and the next look sees what came of it.
-            _ => silent(started),
-        }
-    }
-
-    /// The probe that is under way, or a new one, and when it began.
-    fn under_way(&self, chat: Arc<dyn ChatModel>) -> (Instant, watch::Receiver<ProbeAnswer>) {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One whose task has gone will never answer.
-        let is_open =
-            |answer: &watch::Receiver<ProbeAnswer>| answer.borrow().is_none() && answer.has_changed().is_ok();
-        if let Some((started, answer)) = current.as_ref().filter(|(_, answer)| is_open(answer)) {
-            return (*started, answer.clone());
-        }
-        let (sender, answer) = watch::channel(None);
-        tokio::spawn(async move {
-            let mut bytes = 0;
-            let probe = async {
-                let models = chat.models().await.ok()?;
-                bytes = models.iter().map(|model| model.size).sum();
-                Some(models.len() as u64)
-            };
-            let health = timed(probe, |response| match response {
-                _ if response > OLLAMA_CRITICAL => ComponentStatus::Critical,
-                _ if response > OLLAMA_SLOW => ComponentStatus::Degraded,
-                _ => ComponentStatus::Operational,
-            })
-            .await;
-            // Nobody may be waiting any more.
-            let _ = sender.send(Some((health, bytes)));
-        });
-        current.insert((Instant::now(), answer)).clone()
     }
 }
 
@@ -406,7 +346,7 @@ fn recommendations(health: &Health, ollama_is_expected: bool) -> Vec<String> {
     let parts = [
         ("The database", &health.database, true),
         (health.vector_server.unwrap_or("The vector store"), &health.vectors, true),
-        ("Ollama", &health.ollama, ollama_is_expected),
+        (health.model_server, &health.ollama, ollama_is_expected),
     ];
     let accounts = health.accounts.iter().map(|accounts| ("PostgreSQL", accounts, true));
     for (name, part, counts) in parts.into_iter().chain(accounts) {

@@ -152,6 +152,8 @@ impl Indexing {
         if get(&self.seen).is_some_and(|seen| seen >= now) {
             return Ok(());
         }
+        // It may have moved on while another had the turn.
+        let now = self.store.generation().await?;
         self.catch_up_lexical(now).await?;
         for meaning in self.own_meanings() {
             self.catch_up_vectors(&meaning, now).await?;

@@ -177,9 +177,7 @@ impl KnowledgeService {
         let found = self.ingests.all().iter().find(|ingest| ingest.status().id == id).cloned();
         if let Some(ingest) = found {
             let now = self.clock.now();
-            let is_left =
-                |report: &AddReport| report.notices.iter().any(|notice| notice.starts_with("stopped"));
-            let is_stopped = ingest.cancelled() && outcome.as_ref().is_ok_and(is_left);
+            let is_stopped = ingest.cancelled() && outcome.as_ref().is_ok_and(|report| report.is_stopped);
             ingest.change(|status| {
                 status.is_stopped = is_stopped;
                 (status.ended_at, status.outcome) = (Some(now), Some(outcome));

@@ -1,18 +1,10 @@
 //! Taking files into one collection: what is read, made of it, and kept.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    path::Path,
-    sync::Arc,
-    time::UNIX_EPOCH,
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::UNIX_EPOCH};
 
 use hindcast_core::{
     identity::PrincipalId,
-    knowledge::{
-        Collection, CollectionSettings, Document, EmbedError, NewDocument, NewVector, SourceFile, Tags,
-        TextHash,
-    },
+    knowledge::{Collection, CollectionSettings, Document, NewDocument, SourceFile, Tags, TextHash},
     progress::Progress,
     store::StoreError,
 };
@@ -21,19 +13,14 @@ use sha2::{Digest, Sha256};
 
 use super::{
     FileOutcome, FileReport, KnowledgeService, blocking,
+    embedding::LARGE,
     names::id_of_anything,
     preparing::Prepared,
     reading::{Opened, Permit, is_gone},
     sources,
     walk::{Found, FoundFile, is_escaped, shown},
 };
-use crate::Failure;
-
-/// Few enough that progress is seen, and what the model likes best.
-const EMBED_BATCH: usize = 8;
-
-/// A document with more chunks to embed is kept first: its vectors come in parts, and none is made twice after a crash.
-const LARGE: usize = 256;
+use crate::{Failure, FailureKind};
 
 /// More versions of the readers than there will be.
 const READERS: u32 = 10_000;
@@ -56,6 +43,10 @@ pub(super) struct Intake {
     /// How many files of a kind were passed over, and why.
     pub(super) skipped: BTreeMap<(String, String), u64>,
     pub(super) notices: Vec<String>,
+    /// Whether somebody stopped it before everything was looked at.
+    pub(super) is_stopped: bool,
+    /// Whether something of it is watched from now on.
+    pub(super) is_watched: bool,
 }
 
 impl Intake {
@@ -91,6 +82,8 @@ impl KnowledgeService {
             parts: 0,
             skipped: BTreeMap::new(),
             notices: Vec::new(),
+            is_stopped: false,
+            is_watched: false,
         }
     }
 
@@ -106,6 +99,7 @@ impl KnowledgeService {
         for (done, found) in (0_u64..).zip(found) {
             if progress.cancelled() || self.stopping.is_set() {
                 let left = total - done;
+                intake.is_stopped = true;
                 intake.notice(format!(
                     "stopped: {left} of {total} files were not looked at · hint: add them again"
                 ));
@@ -124,8 +118,17 @@ impl KnowledgeService {
                     intake.skip(&file, "files of this type are not understood");
                     continue;
                 }
-                Ok(file) => match self.add_file(intake, &file, progress).await? {
-                    FileOutcome::Failed { reason } if !file.is_given && is_of_its_kind(&file, &reason) => {
+                Ok(file) => match self.add_file(intake, &file, progress).await.map_err(|failure| {
+                    // What was taken in before stays.
+                    let is_full = failure.kind == FailureKind::QuotaExceeded && total > 1;
+                    let after = format!("; {done} of {total} files had been looked at before");
+                    if is_full {
+                        Failure { details: failure.details.clone() + &after, ..failure }
+                    } else {
+                        failure
+                    }
+                })? {
+                    FileOutcome::Failed { reason } if !file.is_given && is_of_its_kind(&reason) => {
                         intake.skip(&file, &reason);
                         continue;
                     }
@@ -179,6 +182,9 @@ impl KnowledgeService {
             source.path = sources::docstrings_path(&source.path);
         }
         let mut known = self.store.document_at(intake.collection.key, &source.path).await?;
+        if source.size == 0 {
+            return self.emptied(known, ExtractError::Empty.to_string()).await;
+        }
         let reader = reader_of(&intake.collection.settings);
         let is_read_so = |known: &&Document| known.reader == reader;
         if let Some(known) =
@@ -208,6 +214,7 @@ impl KnowledgeService {
         let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
         let prepared = match self.prepare(owner, format, bytes, hash, settings).await? {
             Ok(prepared) => prepared,
+            Err(reason) if says_nothing(&reason) => return self.emptied(known, reason).await,
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
         let name = match (&prepared.extracted.title, format) {
@@ -217,6 +224,21 @@ impl KnowledgeService {
         };
         let entry = Entry { ids: possible_ids(file, format), name, known, format, source: Some(source) };
         self.keep(intake, entry, prepared, progress).await
+    }
+
+    /// A file that says nothing has no document: what it said before is not found any more.
+    async fn emptied(
+        &self,
+        known: Option<Document>,
+        reason: String,
+    ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
+        let Some(known) = known else { return Ok(Err(Hindrance::Reason(reason))) };
+        let removed = self.store.remove_unchanged(vec![known.version()], self.clock.now()).await?;
+        if removed.is_empty() {
+            return Ok(Err(Hindrance::Changed));
+        }
+        self.wrote.notify_one();
+        Ok(Ok(FileOutcome::Removed { document: known.id }))
     }
 
     pub(super) async fn tag(&self, known: &Document, intake: &Intake) -> Result<(), Failure> {
@@ -250,6 +272,7 @@ impl KnowledgeService {
         mut prepared: Prepared,
         progress: &dyn Progress,
     ) -> Result<Result<FileOutcome, Hindrance>, Failure> {
+        self.take_room(&intake.collection, &intake.reads_for, entry.known.as_ref(), &prepared).await?;
         let is_large = self.embed(intake, entry.known.as_ref(), &mut prepared, progress).await?;
         let was_known = entry.known.is_some();
         let kept = self.store.keep_document(NewDocument {
@@ -262,6 +285,7 @@ impl KnowledgeService {
             source_type: entry.format.mime_type().into(),
             reader: reader_of(&intake.collection.settings),
             language: prepared.language,
+            dated: prepared.extracted.dated,
             tags: Tags { own: prepared.extracted.tags, given: intake.tags.clone() },
             original: prepared.original,
             text: prepared.extracted.text,
@@ -286,140 +310,6 @@ impl KnowledgeService {
             FileOutcome::Added { document, chunks }
         }))
     }
-
-    /// Gives every chunk its vector that has none yet, unless they are so many that the document is to be kept first; tells
-    /// whether they are. Without a model they stay without, and that is said.
-    async fn embed(
-        &self,
-        intake: &mut Intake,
-        known: Option<&Document>,
-        prepared: &mut Prepared,
-        progress: &dyn Progress,
-    ) -> Result<bool, Failure> {
-        let model = self.wanted_model(&intake.collection).to_owned();
-        let embedder = match self.meaning(&model).await? {
-            Ok(meaning) => meaning.embedder.clone(),
-            Err(error) => {
-                intake.notice(lexical_only(&error));
-                return Ok(false);
-            }
-        };
-        let embedded: HashSet<TextHash> = match known {
-            Some(known) => self.store.embedded_hashes(known.key, &model).await?.into_iter().collect(),
-            None => HashSet::new(),
-        };
-        let mut missing: Vec<usize> = (0..prepared.chunks.len())
-            .filter(|&index| !embedded.contains(&prepared.chunks[index].hash))
-            .collect();
-        self.reuse_vectors(&model, prepared, &mut missing).await?;
-        if missing.is_empty() {
-            return Ok(false);
-        }
-        if let Err(error) = self.installing.ensure(&embedder, progress).await? {
-            intake.notice(lexical_only(&error));
-            return Ok(false);
-        }
-        if missing.len() > LARGE {
-            return Ok(true);
-        }
-        for batch in missing.chunks(EMBED_BATCH) {
-            if progress.cancelled() || self.stopping.is_set() {
-                break;
-            }
-            let texts: Vec<_> = batch
-                .iter()
-                .map(|&index| embedded_text(&prepared.chunks[index].headings, &prepared.chunks[index].text))
-                .collect();
-            let embedder = embedder.clone();
-            let made =
-                blocking(move || embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
-            match made.await? {
-                Ok(vectors) => {
-                    for (&index, numbers) in batch.iter().zip(vectors) {
-                        prepared.chunks[index].vector = Some(NewVector { model: model.clone(), numbers });
-                    }
-                }
-                Err(error) => {
-                    intake.notice(lexical_only(&error));
-                    break;
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// Gives chunks the vectors of others that say the same under the same headings, in whichever document.
-    async fn reuse_vectors(
-        &self,
-        model: &str,
-        prepared: &mut Prepared,
-        missing: &mut Vec<usize>,
-    ) -> Result<(), Failure> {
-        let hashes: Vec<_> = missing.iter().map(|&index| prepared.chunks[index].hash).collect();
-        let known: HashMap<_, _> = self.store.vectors_of(model, hashes).await?.into_iter().collect();
-        missing.retain(|&index| match known.get(&prepared.chunks[index].hash) {
-            Some(numbers) => {
-                let vector = NewVector { model: model.to_owned(), numbers: numbers.clone() };
-                prepared.chunks[index].vector = Some(vector);
-                false
-            }
-            None => true,
-        });
-        Ok(())
-    }
-
-    /// Makes the vectors that a kept document lacks, and keeps them part by part.
-    async fn embed_kept(
-        &self,
-        intake: &mut Intake,
-        document: &Document,
-        progress: &dyn Progress,
-    ) -> Result<(), Failure> {
-        let model = self.wanted_model(&intake.collection).to_owned();
-        let embedder = match self.meaning(&model).await? {
-            Ok(meaning) => meaning.embedder.clone(),
-            Err(error) => {
-                intake.notice(lexical_only(&error));
-                return Ok(());
-            }
-        };
-        loop {
-            let missing = self.store.document_without_vector(document.key, &model, 4 * EMBED_BATCH).await?;
-            let is_stopped = progress.cancelled() || self.stopping.is_set();
-            if missing.is_empty() || is_stopped {
-                return Ok(());
-            }
-            if let Err(error) = self.installing.ensure(&embedder, progress).await? {
-                intake.notice(lexical_only(&error));
-                return Ok(());
-            }
-            let embedder = embedder.clone();
-            let made = blocking(move || {
-                let texts: Vec<_> =
-                    missing.iter().map(|chunk| embedded_text(&chunk.headings, &chunk.text)).collect();
-                let vectors = embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>());
-                vectors
-                    .map(|vectors| missing.iter().map(|chunk| chunk.chunk).zip(vectors).collect::<Vec<_>>())
-            });
-            match made.await? {
-                Ok(made) => {
-                    intake.parts += made.len() as u64;
-                    progress.note(&format!(
-                        "{}: {} of {} passages embedded",
-                        document.name, intake.parts, document.chunks
-                    ));
-                    let vector = |numbers| NewVector { model: model.clone(), numbers };
-                    let made = made.into_iter().map(|(chunk, numbers)| (chunk, vector(numbers)));
-                    self.store.keep_vectors(made.collect()).await?;
-                    self.wrote.notify_one();
-                }
-                Err(error) => {
-                    intake.notice(lexical_only(&error));
-                    return Ok(());
-                }
-            }
-        }
-    }
 }
 
 /// Which version of the readers, and which size of passages, makes the text: what was read otherwise is read again when it is
@@ -429,12 +319,14 @@ pub(super) fn reader_of(settings: &CollectionSettings) -> u32 {
 }
 
 /// Whether a file is not taken in for what many others are, too: that is told once.
-fn is_of_its_kind(file: &FoundFile, reason: &str) -> bool {
+fn is_of_its_kind(reason: &str) -> bool {
     // Packages are full of empty `__init__.py`.
-    if file.reads_docstrings && reason == ExtractError::Empty.to_string() {
-        return true;
-    }
-    [ExtractError::Redirect, ExtractError::NoDocstrings].iter().any(|error| reason == error.to_string())
+    says_nothing(reason) || reason == ExtractError::Redirect.to_string()
+}
+
+/// Whether a file was refused because it has nothing to say.
+fn says_nothing(reason: &str) -> bool {
+    [ExtractError::Empty, ExtractError::NoDocstrings].iter().any(|error| reason == error.to_string())
 }
 
 /// Why a file was not taken in.
@@ -454,16 +346,6 @@ pub(super) struct Entry {
     pub(super) source: Option<SourceFile>,
 }
 
-/// What is said when chunks have no vectors.
-pub(super) fn lexical_only(error: &EmbedError) -> String {
-    format!("found by words only, not by meaning: {error}")
-}
-
-/// What the model reads of a chunk.
-pub(super) fn embedded_text(headings: &str, text: &str) -> String {
-    if headings.is_empty() { text.to_owned() } else { format!("{headings}\n{text}") }
-}
-
 fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFile), String> {
     let opened = permit.open(path)?;
     let metadata = &opened.metadata;
@@ -471,9 +353,6 @@ fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFi
         return Err("it is not a file any more".into());
     }
     let size = metadata.len();
-    if size == 0 {
-        return Err("it is empty".into());
-    }
     if size > limit {
         return Err(format!(
             "it has {size} bytes, more than the {limit} that are allowed · hint: raise `knowledge.max_file_bytes`"

@@ -9,10 +9,14 @@
 //! ```
 
 mod add;
+mod alike;
+mod allowance;
+mod answer_numbers;
 mod answer_text;
 mod ask;
 mod collections;
 mod documents;
+mod embedding;
 mod extraction;
 mod figures;
 mod follow;
@@ -23,8 +27,10 @@ mod indexing;
 mod ingests;
 mod installing;
 mod intake;
+mod issues;
 mod lease;
 mod meaning;
+mod model_probe;
 mod models;
 mod names;
 mod preparing;
@@ -57,6 +63,7 @@ use hindcast_core::{
 use tokio::sync::Notify;
 
 pub use add::{AddReport, AddRequest, FileOutcome, FileReport, Material, SkippedKind};
+pub use alike::{Alike, Labelled};
 pub use ask::{AskAnswer, AskRequest, Citation};
 pub use collections::CollectionView;
 pub use documents::ReadDocument;
@@ -66,6 +73,7 @@ pub use health::{ComponentHealth, ComponentStatus, Health, OverallStatus, Synchr
 pub use hindcast_extract::Format;
 pub use indexing::OpenLexical;
 pub use ingests::IngestStatus;
+pub use issues::{ISSUE_TAG, IssueRequest};
 pub use models::{ModelReport, ModelRow};
 pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
@@ -75,12 +83,13 @@ pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest, moment};
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
+use allowance::Allowance;
 use extraction::Deadly;
-use health::OllamaProbe;
 use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
+use model_probe::ModelProbe;
 use readers::Readers;
 use sharing::Uploading;
 
@@ -92,6 +101,10 @@ const LONGEST_FINISH: Duration = Duration::from_secs(3);
 pub struct KnowledgePolicy {
     /// Larger files are refused.
     pub max_file_bytes: u64,
+    /// What documents, passages and vectors of a key's owner may take.
+    pub owner_bytes: u64,
+    /// Where all of it is kept; nothing is taken in where this disk is full.
+    pub disk: Option<PathBuf>,
     /// Where files may be read from.
     pub reading: ReadPolicy,
     /// The file by which processes agree who watches a folder; without one every process does.
@@ -147,9 +160,10 @@ pub struct KnowledgeService {
     installing: Installing,
     ingests: Ingests,
     readers: Readers,
+    allowance: Allowance,
     /// What is not read again.
     deadly: Deadly,
-    ollama_probe: OllamaProbe,
+    model_probe: ModelProbe,
     /// Somebody wants to know how the parts do.
     health_wanted: Notify,
     /// Something was written here: whoever follows need not wait for its next look.
@@ -197,8 +211,9 @@ impl KnowledgeService {
             installing: Installing::default(),
             ingests: Ingests::default(),
             readers: Readers::default(),
+            allowance: Allowance::default(),
             deadly: Deadly::default(),
-            ollama_probe: OllamaProbe::default(),
+            model_probe: ModelProbe::default(),
             health_wanted: Notify::new(),
             wrote: Notify::new(),
             used: Notify::new(),

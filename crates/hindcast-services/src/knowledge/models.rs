@@ -6,7 +6,10 @@ use hindcast_core::{
     knowledge::{InstalledModel, ModelFigures},
 };
 
-use super::KnowledgeService;
+use super::{
+    KnowledgeService,
+    model_probe::{LONGEST_WAIT, Listed},
+};
 use crate::Failure;
 
 /// An installed model and how it did.
@@ -31,21 +34,39 @@ pub struct ModelReport {
     pub most_reliable: Option<String>,
     /// The one with the most conversations.
     pub most_used: Option<String>,
+    /// Why not all models may be here.
+    pub notice: Option<String>,
 }
 
 impl KnowledgeService {
     /// What is installed, with how it did for the caller.
     pub async fn models(&self, caller: &Caller) -> Result<ModelReport, Failure> {
         let figures = self.store.model_figures(&caller.principal).await?;
-        Ok(report(self.installed_models().await, figures))
+        let Some(chat) = &self.chat else { return Ok(report(Vec::new(), figures)) };
+        Ok(match self.model_probe.models(chat.clone(), LONGEST_WAIT).await {
+            // No model server is a normal state, with no models.
+            Listed::Told(models) => report(models.unwrap_or_default(), figures),
+            Listed::Silent(known) => {
+                let seconds = LONGEST_WAIT.as_secs();
+                let notice = format!(
+                    "the model server at {} did not answer within {seconds} s: these are the models it had before",
+                    chat.address()
+                );
+                ModelReport { notice: Some(notice), ..report(known, figures) }
+            }
+        })
     }
 
-    /// What is installed. No model server is a normal state, with no models.
-    pub(super) async fn installed_models(&self) -> Vec<InstalledModel> {
-        match &self.chat {
-            Some(chat) => chat.models().await.unwrap_or_default(),
+    /// The names of what is installed; none where the server does not say so in time.
+    pub(super) async fn installed_models(&self) -> Option<Vec<String>> {
+        let models = match &self.chat {
+            Some(chat) => match self.model_probe.models(chat.clone(), LONGEST_WAIT).await {
+                Listed::Told(models) => models.unwrap_or_default(),
+                Listed::Silent(_) => return None,
+            },
             None => Vec::new(),
-        }
+        };
+        Some(models.into_iter().map(|model| model.name).collect())
     }
 }
 
@@ -80,7 +101,7 @@ fn report(installed: Vec<InstalledModel>, figures: Vec<ModelFigures>) -> ModelRe
         shares.then(one.conversations.cmp(&other.conversations))
     }));
     let most_used = name(asked.first());
-    ModelReport { fastest, most_reliable, most_used, models }
+    ModelReport { fastest, most_reliable, most_used, models, notice: None }
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use hindcast_core::{
     knowledge::{CollectionSettings, Language, NewChunk, Place, TextHash},
 };
 use hindcast_extract::{Extracted, Format, written_in};
-use sha2::{Digest, Sha256};
 
 use super::{
     KnowledgeService, blocking,
+    embedding::hash_of,
     extraction::{Cut, Extractor, Unread},
 };
 use crate::Failure;
@@ -78,9 +78,8 @@ fn prepare(
         let headings = chunk.headings.join(" › ");
         let bytes = (chunk.range.start as u64, chunk.range.end as u64);
         let text = text.get(chunk.range).ok_or_else(broken)?.to_owned();
-        let hash = Sha256::new().chain_update(&headings).chain_update([0]).chain_update(&text).finalize();
         chunks.push(NewChunk {
-            hash: hash.into(),
+            hash: hash_of(&headings, &text),
             headings,
             text,
             place: Place { bytes, lines: chunk.lines, page: chunk.page },

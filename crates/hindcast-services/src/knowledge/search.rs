@@ -13,9 +13,9 @@ use hindcast_core::{
 
 use super::{
     KnowledgeService, blocking,
-    fusion::{Evidence, fuse},
+    embedding::{embedded_text, lexical_only},
+    fusion::{Evidence, fuse, relevance_of_judgement},
     hits::{Folding, with_staleness},
-    intake::{embedded_text, lexical_only},
     invalid,
     meaning::{Meaning, is_away, words_only},
     sharing::Uploading,
@@ -141,6 +141,10 @@ impl KnowledgeService {
     pub async fn search(&self, caller: &Caller, request: SearchRequest) -> Result<SearchAnswer, Failure> {
         let started = Instant::now();
         check_query(&request.query)?;
+        let mut request = request;
+        if let Some(source_type) = &mut request.filter.source_type {
+            source_type.make_ascii_lowercase();
+        }
         let collections = match &request.collection {
             Some(name) => vec![self.collection(caller, name).await?],
             None => self.collections(caller).await?,
@@ -165,7 +169,7 @@ impl KnowledgeService {
                     self.store.neighbours(hit.found.chunk, request.context.min(MOST_CONTEXT)).await?;
             }
         }
-        self.write_down(&request, &collections, &hits, started).await?;
+        self.write_down(&request, &collections, &hits, started).await;
         let best_below = best.filter(|_| hits.is_empty());
         Ok(SearchAnswer { hits, best_below, notices })
     }
@@ -181,7 +185,7 @@ impl KnowledgeService {
         if within.is_empty() {
             return Ok(Vec::new());
         }
-        self.catch_up_for_search().await?;
+        self.catch_up_for_search(notices).await;
         let only = if request.filter.is_everything() {
             None
         } else {
@@ -194,7 +198,7 @@ impl KnowledgeService {
         };
         let meanings = self.meanings(request, collections, notices).await?;
         // A model that was opened just now has an index that is behind.
-        self.catch_up_for_search().await?;
+        self.catch_up_for_search(notices).await;
         let Candidates { lexical, dense, is_foreign, without_vectors } =
             self.candidates(request, meanings, within, only, notices).await?;
         notices.extend(words_only_without(&without_vectors, collections));
@@ -204,23 +208,30 @@ impl KnowledgeService {
         let mut evidence = Evidence::from_candidates(found.values().map(|found| found.is_code));
         evidence.says_nothing = !self.indexing.lexical()?.is_telling(&request.query);
         evidence.is_foreign = is_foreign;
+        evidence.searched = collections.iter().map(|collection| collection.chunks).sum();
         let fused = fuse(&lexical, &dense, evidence);
         // A chunk that went since the index saw it is not there to be shown.
         Ok(fused.into_iter().filter_map(|hit| Some((found.remove(&hit.chunk)?, hit.score))).collect())
     }
 
     /// Brings the indexes to the truth, except while an ingest in the background moves it on: `follow` indexes what that takes
-    /// in, and waiting for each of its commits made searches fifty times slower. What other calls added is indexed
-    /// when they return.
-    async fn catch_up_for_search(&self) -> Result<(), Failure> {
+    /// in, and waiting for each of its commits made searches fifty times slower. What other calls and processes added is found.
+    /// Indexes that cannot be written, because the disk is full for example, are searched as they are.
+    pub(super) async fn catch_up_for_search(&self, notices: &mut Vec<String>) {
         if self.ingests.is_any_running() && self.indexing.has_caught_up() {
-            return Ok(());
+            return;
         }
-        self.indexing.catch_up(self.indexing.uploading_of_readers()).await
+        if let Err(failure) = self.indexing.catch_up(self.indexing.uploading_of_readers()).await {
+            tracing::warn!(%failure, "the indexes stay behind");
+            let notice = "what was added lately may be missing: the indexes could not be written · hint: make room on the server's disk";
+            if !notices.iter().any(|known| known == notice) {
+                notices.push(notice.into());
+            }
+        }
     }
 
     /// The models of the collections, each with those it serves. What cannot be searched by meaning is said.
-    async fn meanings(
+    pub(super) async fn meanings(
         &self,
         request: &SearchRequest,
         collections: &[Collection],
@@ -250,7 +261,7 @@ impl KnowledgeService {
         Ok(meanings)
     }
 
-    async fn candidates(
+    pub(super) async fn candidates(
         &self,
         request: &SearchRequest,
         meanings: Vec<(Arc<Meaning>, Vec<CollectionKey>)>,
@@ -295,7 +306,8 @@ impl KnowledgeService {
         Ok(Candidates { lexical: by_words?, dense, is_foreign, without_vectors })
     }
 
-    /// Lets a cross-encoder read the best passages, where one is installed, and puts them in its order.
+    /// Lets a cross-encoder that knows the question's language read the best passages, where one is installed, and puts them in its
+    /// order.
     async fn reranked(
         &self,
         request: &SearchRequest,
@@ -305,10 +317,11 @@ impl KnowledgeService {
         let Some(models) = self.models.clone().filter(|_| request.mode == SearchMode::Hybrid) else {
             return Ok(ranked);
         };
+        let is_english = self.indexing.lexical()?.language_of(&request.query) == Language::English;
         let rest = ranked.split_off(ranked.len().min(RERANKED));
         let (query, texts) = (request.query.clone(), ranked.iter().map(passage).collect::<Vec<_>>());
         let judged = blocking(move || {
-            let reranker = models.reranker()?;
+            let reranker = models.reranker().filter(|reranker| is_english || reranker.is_multilingual())?;
             Some(reranker.judge(&query, &texts.iter().map(String::as_str).collect::<Vec<_>>()))
         })
         .await?;
@@ -318,6 +331,7 @@ impl KnowledgeService {
                     *score = judgement;
                 }
                 ranked.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+                ranked.iter_mut().for_each(|(_, score)| *score = relevance_of_judgement(*score));
                 let last = ranked.last().map_or(1.0, |(_, score)| *score);
                 // Those that were not read come behind, in their order.
                 ranked.extend(rest.into_iter().map(|(found, score)| (found, score.min(last))));
@@ -337,7 +351,7 @@ impl KnowledgeService {
         collections: &[Collection],
         hits: &[Hit],
         started: Instant,
-    ) -> Result<(), Failure> {
+    ) {
         let best = |key: CollectionKey| {
             hits.iter().find(|hit| hit.found.document.collection == key).map(|hit| hit.score)
         };
@@ -355,17 +369,20 @@ impl KnowledgeService {
                 best_score,
                 at: self.clock.now(),
             };
-            self.store.record_query(query).await?;
+            // The figures are worth less than the answer.
+            if let Err(error) = self.store.record_query(query).await {
+                tracing::warn!(%error, "a search is missing in the figures");
+                return;
+            }
         }
         self.used.notify_one();
-        Ok(())
     }
 }
 
 /// What the two halves found.
-struct Candidates {
-    lexical: Vec<ScoredChunk>,
-    dense: Vec<ScoredChunk>,
+pub(super) struct Candidates {
+    pub(super) lexical: Vec<ScoredChunk>,
+    pub(super) dense: Vec<ScoredChunk>,
     /// Whether the question is in a language that no model here knows.
     is_foreign: bool,
     without_vectors: Vec<WithoutVectors>,
@@ -428,10 +445,10 @@ fn words_only_without(
         move |(meaning, keys): &&WithoutVectors| meaning.notice_of_filling().is_none() && has_passages(keys);
     without_vectors.iter().filter(is_unsaid).map(|(meaning, _)| {
         let place = meaning.vectors.server().map_or(String::new(), |server| format!(" in {server} yet"));
+        let model = meaning.embedder.model();
         format!(
-            "found by words only, not by meaning: no passage has a vector of the embedding model `{}`{place} · hint: \
-             `hindcast models pull` installs it, and `hindcast knowledge reindex` makes the vectors",
-            meaning.embedder.model()
+            "found by words only, not by meaning: no passage has a vector of the embedding model `{model}`{place} · hint: \
+             `hindcast models pull {model}` installs it, and `hindcast knowledge reindex` makes the vectors"
         )
     })
 }
@@ -442,7 +459,7 @@ fn passage((found, _): &(FoundChunk, f32)) -> String {
 }
 
 /// Gives the passage the id by which the caller sees its collection.
-fn under_seen_id(mut found: FoundChunk, collections: &[Collection]) -> FoundChunk {
+pub(super) fn under_seen_id(mut found: FoundChunk, collections: &[Collection]) -> FoundChunk {
     if let Some(seen) = collections.iter().find(|seen| seen.key == found.document.collection) {
         found.collection.clone_from(&seen.id);
     }

@@ -2,7 +2,7 @@
 
 use hindcast_core::{
     identity::Caller,
-    knowledge::{Collection, CollectionSettings, Language},
+    knowledge::{Collection, CollectionSettings, EmbedError, Language},
 };
 
 use super::{KnowledgeService, invalid};
@@ -54,8 +54,13 @@ impl KnowledgeService {
         if let Some(model) = settings.model.as_deref().filter(|_| settings.model != collection.settings.model)
             && let Err(error) = self.meaning(model).await?
         {
-            return Err(invalid(format!("the model `{model}` cannot be used: {error}"))
-                .hint("`hindcast models list` shows what is installed and offered"));
+            // The hint of the error gets the usual model.
+            let details = match error {
+                EmbedError::NotInstalled(_) => format!("the model `{model}` is not installed"),
+                error => format!("the model `{model}` cannot be used: {error}"),
+            };
+            return Err(invalid(details)
+                .hint("`hindcast models list` shows what is installed and offered; `hindcast models pull NAME` gets one"));
         }
         self.store.change_settings(collection.key, settings).await?;
         self.wrote.notify_one();

@@ -4,7 +4,7 @@ use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{
         ChatError, ChatModel, EmbedError, Embedder, InstalledModel, Message, OnText, Ownership, Patterns,
-        Reply, WordEmbedder,
+        Reply, WordEmbedder, bytes_of,
     },
     progress::Unwatched,
     time::ManualClock,
@@ -13,8 +13,10 @@ use hindcast_stores::{LexicalIndex, SqliteKnowledge, VectorIndex};
 
 use super::*;
 
+mod asking;
 mod models;
 mod sharing;
+mod web;
 
 /// Counts what it is asked for.
 struct CountingEmbedder(std::sync::atomic::AtomicUsize);
@@ -40,8 +42,14 @@ struct Stage {
 }
 
 /// Answers what it is asked with the number of messages, or fails.
+#[derive(Default)]
 struct Parrot {
     fails: bool,
+    /// Nobody listens.
+    is_away: bool,
+    most_bytes: Option<usize>,
+    /// The room that each request asked for.
+    rooms: Arc<std::sync::Mutex<Vec<usize>>>,
 }
 
 #[async_trait::async_trait]
@@ -50,7 +58,14 @@ impl ChatModel for Parrot {
         "nowhere"
     }
 
+    fn most_bytes(&self) -> Option<usize> {
+        self.most_bytes
+    }
+
     async fn models(&self) -> Result<Vec<InstalledModel>, ChatError> {
+        if self.is_away {
+            return Err(ChatError::Unreachable { address: "nowhere".into(), reason: "refused".into() });
+        }
         let model = |name: &str, embeds| InstalledModel {
             name: name.into(),
             size: 1,
@@ -61,7 +76,17 @@ impl ChatModel for Parrot {
         Ok(vec![model("embedder", true), model("parrot", false)])
     }
 
-    async fn chat(&self, _: &str, messages: &[Message], on_text: OnText<'_>) -> Result<Reply, ChatError> {
+    async fn chat(
+        &self,
+        _: &str,
+        messages: &[Message],
+        room: usize,
+        on_text: OnText<'_>,
+    ) -> Result<Reply, ChatError> {
+        assert!(!self.is_away, "a model that is away is not asked");
+        assert!(self.most_bytes.is_none_or(|most| bytes_of(messages) <= most), "more than it reads at once");
+        assert!(room >= bytes_of(messages), "all of it has room");
+        self.rooms.lock().unwrap().push(room);
         if self.fails {
             return Err(ChatError::BrokeOff("half way".into()));
         }
@@ -76,7 +101,7 @@ impl ChatModel for Parrot {
 
 impl Stage {
     fn new() -> Self {
-        Self::with(Parrot { fails: false })
+        Self::with(Parrot::default())
     }
 
     fn with(parrot: Parrot) -> Self {
@@ -115,6 +140,8 @@ impl Stage {
             clock: Arc::new(ManualClock::at("2026-02-05T10:30:05Z".parse().unwrap())),
             policy: KnowledgePolicy {
                 max_file_bytes: 1 << 20,
+                owner_bytes: 1 << 30,
+                disk: None,
                 reading: ReadPolicy::default(),
                 watch_lock: None,
                 extractor: Extractor::Here,
@@ -162,7 +189,7 @@ async fn an_index_that_is_behind_or_lost_is_caught_up() {
     for lost in ["l", "v"] {
         std::fs::remove_dir_all(folder.path().join(lost)).unwrap();
     }
-    let service = Stage::open(folder.path(), Parrot { fails: false });
+    let service = Stage::open(folder.path(), Parrot::default());
     let stage = Stage { service, folder };
     assert_eq!(stage.find("heron water").await, ["heron"]);
     let collection = stage.service.collection(&Caller::local(), "birds").await.unwrap();
@@ -233,7 +260,7 @@ async fn a_conversation_is_kept_and_gone_on_with() {
         conversation,
     };
     let first = stage.service.ask(&Caller::local(), ask(None), &Unwatched).await.unwrap();
-    assert_eq!((&*first.text, &*first.model), ("said 2 messages, see [1]", "parrot"));
+    assert_eq!((&*first.text, first.model.as_deref()), ("said 2 messages, see [1]", Some("parrot")));
     assert!(first.citations[0].is_cited && first.citations[0].hit.found.document.id == "heron");
     let again = ask(Some(first.conversation.clone()));
     let second = stage.service.ask(&Caller::local(), again.clone(), &Unwatched).await.unwrap();
@@ -271,7 +298,7 @@ async fn a_question_without_evidence_is_not_given_to_the_model() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_counted_as_none() {
-    let stage = Stage::with(Parrot { fails: true });
+    let stage = Stage::with(Parrot { fails: true, ..Parrot::default() });
     stage.add("birds", "heron", "Nobody knows why the heron stands.").await;
     let ask = AskRequest {
         question: "why does the heron stand?".into(),
@@ -334,7 +361,7 @@ async fn documents_of_files_that_come_to_be_ignored_or_excluded_go() {
 async fn what_says_the_same_is_embedded_once() {
     let folder = tempfile::tempdir().unwrap();
     let embedder = Arc::new(CountingEmbedder(0.into()));
-    let service = Stage::open_with(folder.path(), Parrot { fails: false }, embedder.clone());
+    let service = Stage::open_with(folder.path(), Parrot::default(), embedder.clone());
     let notes = tempfile::tempdir().unwrap();
     for name in ["one", "two", "three"] {
         std::fs::write(notes.path().join(format!("{name}.md")), "# Heron\n\nThe heron stands in the water.")
@@ -346,6 +373,104 @@ async fn what_says_the_same_is_embedded_once() {
     let collection = service.collection(&Caller::local(), "again").await.unwrap();
     assert_eq!((collection.documents, collection.chunks), (3, 3));
     assert_eq!(service.stats(collection).await.unwrap().missing_vectors, 0);
+}
+
+#[tokio::test]
+async fn a_file_that_moves_keeps_its_id_and_its_vectors() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedder = Arc::new(CountingEmbedder(0.into()));
+    let service = Stage::open_with(folder.path(), Parrot::default(), embedder.clone());
+    let notes = tempfile::tempdir().unwrap();
+    std::fs::write(notes.path().join("heron.md"), "# Heron\n\nThe heron stands in the water.").unwrap();
+    service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    let collection = service.collection(&Caller::local(), "birds").await.unwrap();
+    let before = service.store.documents(collection.key).await.unwrap();
+    let chunks = service.store.chunk_ids(collection.key).await.unwrap();
+    std::fs::rename(notes.path().join("heron.md"), notes.path().join("moved.md")).unwrap();
+    service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    let after = service.store.documents(collection.key).await.unwrap();
+    assert_eq!((after.len(), &after[0].id), (1, &before[0].id));
+    assert!(after[0].source.as_ref().unwrap().path.ends_with("moved.md"));
+    assert_eq!(service.store.chunk_ids(collection.key).await.unwrap(), chunks);
+    assert_eq!(embedder.0.load(Ordering::SeqCst), 1, "it is not embedded again");
+    assert_eq!(service.stats(collection).await.unwrap().missing_vectors, 0);
+}
+
+/// A text in which the same passages come again and again.
+fn repeating(passages: usize, different: usize) -> String {
+    (0..passages).map(|number| format!("# Part\n\nThe heron number {}.\n\n", number % different)).collect()
+}
+
+#[tokio::test]
+async fn what_a_document_says_twice_is_embedded_once_also_later() {
+    // A document with more different passages than 256 is kept before all are embedded.
+    for (passages, different) in [(60, 20), (600, 300)] {
+        let text = repeating(passages, different);
+        let folder = tempfile::tempdir().unwrap();
+        let embedder = Arc::new(CountingEmbedder(0.into()));
+        let service = Stage::open_with(folder.path(), Parrot::default(), embedder.clone());
+        let notes = tempfile::tempdir().unwrap();
+        std::fs::write(notes.path().join("notes.md"), &text).unwrap();
+        service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
+        let collection = service.collection(&Caller::local(), "birds").await.unwrap();
+        let chunks = service.store.chunk_ids(collection.key).await.unwrap();
+        let texts = service.store.indexed_chunks(&chunks).await.unwrap();
+        let texts = texts.iter().map(|chunk| &chunk.text).collect::<std::collections::HashSet<_>>().len();
+        assert_eq!((chunks.len(), texts), (passages, different));
+        assert_eq!(embedder.0.load(Ordering::SeqCst), different);
+        // One more copy of a passage that is there is a passage, too.
+        std::fs::write(notes.path().join("notes.md"), text + &repeating(1, 1)).unwrap();
+        service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
+        assert_eq!(embedder.0.load(Ordering::SeqCst), different);
+        assert_eq!(service.stats(collection).await.unwrap().missing_vectors, 0);
+    }
+}
+
+#[tokio::test]
+async fn an_empty_folder_that_is_added_again_keeps_its_documents_and_says_so() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    std::fs::write(notes.path().join("heron.md"), "The heron stands in the water.").unwrap();
+    let local = Caller::local();
+    stage.service.add(&local, files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    std::fs::remove_file(notes.path().join("heron.md")).unwrap();
+    let report = stage.service.add(&local, files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    assert!(report.files.is_empty() && report.notices[0].contains("is empty, and its documents are kept"));
+    assert_eq!(stage.find("heron water").await, ["heron"]);
+    std::fs::write(notes.path().join("other.md"), "The stork stands on the roof.").unwrap();
+    let report = stage.service.add(&local, files("birds", notes.path(), false), &Unwatched).await.unwrap();
+    assert_eq!(report.files.len(), 2, "{:?}", report.files);
+    assert_eq!(stage.find("stork roof").await, ["other"]);
+}
+
+#[tokio::test]
+async fn what_an_emptied_file_said_is_not_found_any_more() {
+    let stage = Stage::new();
+    let notes = tempfile::tempdir().unwrap();
+    for name in ["heron.md", "stork.md", "module.py"] {
+        std::fs::write(notes.path().join(name), format!("# {name} stands in the water")).unwrap();
+    }
+    let local = Caller::local();
+    let add = || stage.service.add(&local, files("birds", notes.path(), false), &Unwatched);
+    assert_eq!(add().await.unwrap().files.len(), 3);
+    std::fs::write(notes.path().join("heron.md"), "").unwrap();
+    std::fs::write(notes.path().join("stork.md"), " \n").unwrap();
+    let report = add().await.unwrap();
+    let removed = |name: &str| {
+        let file = report.files.iter().find(|file| file.path.ends_with(name)).unwrap();
+        matches!(file.outcome, FileOutcome::Removed { .. })
+    };
+    assert!(removed("heron.md") && removed("stork.md") && !removed("module.py"), "{:?}", report.files);
+    let found = stage.find("stands in the water").await;
+    assert!(!found.iter().any(|id| id == "heron" || id == "stork"), "{found:?}");
+    let report = add().await.unwrap();
+    assert_eq!(
+        report.skipped.iter().map(|skipped| (&*skipped.kind, skipped.files)).collect::<Vec<_>>(),
+        [(".md", 2)]
+    );
+    std::fs::write(notes.path().join("heron.md"), "The heron is back in the water.").unwrap();
+    add().await.unwrap();
+    assert!(stage.find("heron back").await.contains(&"heron".to_owned()));
 }
 
 /// Stops after a while, as a process does that is killed.
@@ -367,7 +492,7 @@ impl hindcast_core::progress::Progress for Impatient {
 async fn a_large_file_is_gone_on_with_where_it_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let embedder = Arc::new(CountingEmbedder(0.into()));
-    let service = Stage::open_with(folder.path(), Parrot { fails: false }, embedder.clone());
+    let service = Stage::open_with(folder.path(), Parrot::default(), embedder.clone());
     let notes = tempfile::tempdir().unwrap();
     let text: String =
         (0..400).map(|number| format!("# Part {number}\n\nThe heron number {number}.\n\n")).collect();
@@ -469,35 +594,4 @@ async fn a_folder_that_is_unwatched_keeps_its_documents() {
     assert_eq!(paths, [watches[0].1.path.clone()]);
     assert!(stage.service.watches(&local).await.unwrap().is_empty());
     assert_eq!(stage.find("heron water").await, ["heron"]);
-}
-
-/// A server that takes the question and says nothing.
-struct Silent;
-
-#[async_trait::async_trait]
-impl ChatModel for Silent {
-    fn address(&self) -> &str {
-        "nowhere"
-    }
-
-    async fn models(&self) -> Result<Vec<InstalledModel>, ChatError> {
-        std::future::pending().await
-    }
-
-    async fn chat(&self, _: &str, _: &[Message], _: OnText<'_>) -> Result<Reply, ChatError> {
-        std::future::pending().await
-    }
-}
-
-#[tokio::test]
-async fn a_model_server_that_hangs_does_not_hold_up_who_asks_how_the_parts_do() {
-    let probe = health::OllamaProbe::default();
-    let started = std::time::Instant::now();
-    let (one, two) = tokio::join!(probe.ask(Arc::new(Silent)), probe.ask(Arc::new(Silent)));
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
-    for (health, _) in [one, two] {
-        assert_eq!((health.status, health.response), (ComponentStatus::Degraded, None));
-    }
-    let (health, bytes) = health::OllamaProbe::default().ask(Arc::new(Parrot { fails: false })).await;
-    assert_eq!((health.status, health.count, bytes > 0), (ComponentStatus::Operational, 2, true));
 }

@@ -41,7 +41,7 @@ impl FoundFile {
         if self.reads_docstrings {
             return Some(Format::Docstrings);
         }
-        Format::of_name(self.path.file_name()?.to_str()?)
+        Format::of_path(&self.path)
     }
 }
 

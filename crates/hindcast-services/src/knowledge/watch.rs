@@ -448,15 +448,15 @@ impl KnowledgeService {
     }
 }
 
-/// How a watched folder can be away, with all its files.
-enum Away {
+/// How a folder can be away, with all its files.
+pub(super) enum Away {
     Missing,
     /// As the place of a drive that is not plugged in.
     Empty,
 }
 
 /// Whether a folder is away. One that is empty is, unless it is the same that had files: then they were deleted.
-fn away(root: &Path, filled: Option<FolderId>) -> Option<Away> {
+pub(super) fn away(root: &Path, filled: Option<FolderId>) -> Option<Away> {
     let Ok(metadata) = std::fs::metadata(root) else { return Some(Away::Missing) };
     let is_empty = metadata.is_dir() && !has_entries(root);
     let is_same = filled.is_some() && filled == id_of(&metadata);

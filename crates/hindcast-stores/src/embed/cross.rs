@@ -38,6 +38,11 @@ impl Reranker for CrossEncoder {
                 self.model.name
             )));
         }
-        Ok(judged.into_iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect())
+        Ok(judged)
+    }
+
+    fn is_multilingual(&self) -> bool {
+        self.model.is_installed()
+            && self.model.with(|loaded| Ok(loaded.tokens.is_multilingual())).unwrap_or(false)
     }
 }

@@ -225,8 +225,8 @@ fn window(folder: &Path, places: usize) -> Result<usize, String> {
     }
 }
 
-/// How sentence-transformers pools; the mean where nothing is said.
-fn pooling(folder: &Path) -> Result<Pooling, String> {
+/// The folder, beside a checkpoint, with what says how its vectors are pooled.
+pub(super) fn pooling_folder(folder: &Path) -> Result<String, String> {
     let modules: Vec<Value> = json(folder, "modules.json")?.unwrap_or_default();
     let mut pooling = "1_Pooling".to_owned();
     for module in &modules {
@@ -240,9 +240,17 @@ fn pooling(folder: &Path) -> Result<Pooling, String> {
             other => return Err(format!("it has a module `{other}`, which is not understood")),
         }
     }
-    let is_inside = pooling.split('/').all(|part| part != "..");
-    let config: Option<Value> =
-        if is_inside { json(folder, &format!("{pooling}/config.json"))? } else { None };
+    let is_inside =
+        !pooling.contains(['\\', '\0']) && pooling.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    match is_inside {
+        true => Ok(pooling),
+        false => Err(format!("`modules.json` names the folder `{pooling}`, which is not one of the model")),
+    }
+}
+
+/// How sentence-transformers pools; the mean where nothing is said.
+fn pooling(folder: &Path) -> Result<Pooling, String> {
+    let config: Option<Value> = json(folder, &format!("{}/config.json", pooling_folder(folder)?))?;
     let Some(config) = config else { return Ok(Pooling::Mean) };
     let named = config.get("pooling_mode").and_then(Value::as_str);
     let is_on = |mode: &str| config.get(mode).and_then(Value::as_bool).unwrap_or(false);
@@ -341,6 +349,11 @@ mod tests {
         ] {
             let error = described(&[("config.json", &config)]).unwrap_err();
             assert!(error.contains(reason), "{error}");
+        }
+        for path in ["../other", "", "/", "a/../../b", "a//b"] {
+            let modules = format!(r#"[{{"path": "{path}", "type": "x.Pooling"}}]"#);
+            let error = described(&[("config.json", BERT), ("modules.json", &modules)]).unwrap_err();
+            assert!(error.contains("not one of the model"), "{path}: {error}");
         }
         let dense = r#"[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]"#;
         assert!(

@@ -5,9 +5,11 @@ mod build;
 mod checkpoint;
 mod cross;
 mod description;
+mod families;
 mod local;
 mod network;
 mod pull;
+mod scale;
 mod shelf;
 mod tokens;
 
@@ -26,6 +28,9 @@ pub use cross::CrossEncoder;
 pub use pull::{ModelSource, OFFERED, OfferedModel, PullError, Pulled, pull_model, pull_named};
 pub use shelf::ModelShelf;
 
+pub(crate) use families::prefixes_of;
+pub(crate) use scale::{UNRELATED, mean_cosine};
+
 use local::LocalModel;
 
 /// The name of the model that is used unless a collection has another; also its folder's.
@@ -33,18 +38,6 @@ pub const MINI_LM: &str = "all-MiniLM-L6-v2";
 /// The two files that every model has.
 pub(crate) const CHECKPOINT: &str = "model.safetensors";
 pub(crate) const VOCABULARY: &str = "tokenizer.json";
-
-/// Texts that have nothing to do with each other, by which the scale of a model's cosines is found.
-const UNRELATED: [&str; 8] = [
-    "The heron stands in the shallow water and waits for a fish.",
-    "Interest rates were raised by a quarter of a percent in March.",
-    "def parse_header(line): return line.split(':', 1)",
-    "Knead the dough for ten minutes and let it rise overnight.",
-    "The treaty of 1648 ended thirty years of war.",
-    "Photosynthesis turns light into chemical energy.",
-    "She scored the winning goal in the last minute of the match.",
-    "A violin has four strings, tuned in perfect fifths.",
-];
 
 /// A sentence encoder of the families BERT, RoBERTa and ModernBERT, in a folder.
 pub struct SentenceEncoder {
@@ -92,18 +85,6 @@ impl SentenceEncoder {
     /// Whether it is in memory now.
     pub fn is_loaded(&self) -> bool {
         self.model.is_loaded()
-    }
-
-    /// The mean cosine of texts that have nothing to do with each other.
-    fn measure_unrelated(&self) -> Result<f32, EmbedError> {
-        let vectors = self.embed(&UNRELATED)?;
-        let mut cosines = Vec::new();
-        for (number, one) in vectors.iter().enumerate() {
-            for other in &vectors[..number] {
-                cosines.push(one.iter().zip(other).map(|(one, other)| one * other).sum::<f32>());
-            }
-        }
-        Ok((cosines.iter().sum::<f32>() / cosines.len().max(1) as f32).clamp(0.0, 0.95))
     }
 }
 
@@ -154,7 +135,7 @@ impl Embedder for SentenceEncoder {
         if let Some(unrelated) = self.unrelated.get() {
             return Ok(*unrelated);
         }
-        let measured = self.measure_unrelated()?;
+        let measured = mean_cosine(&self.embed(&UNRELATED)?);
         Ok(*self.unrelated.get_or_init(|| measured))
     }
 

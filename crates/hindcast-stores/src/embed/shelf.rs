@@ -11,18 +11,22 @@ use hindcast_core::knowledge::{EmbedError, Embedder, IndexError, Models, Reranke
 use sha2::{Digest, Sha256};
 
 use super::{CrossEncoder, SentenceEncoder};
-use crate::{Qdrant, VectorIndex, ollama::OllamaEmbedder};
+use crate::{Qdrant, VectorIndex, served::ServedEmbedder};
 
 /// Stands before the name of a model that Ollama runs.
 const OLLAMA: &str = "ollama:";
 
-/// Models in a folder, and those of an Ollama server.
+/// Stands before the name of a model of a server that speaks OpenAI's protocol.
+const OPENAI: &str = "openai:";
+
+/// Models in a folder, and those of a server.
 pub struct ModelShelf {
     models: PathBuf,
     indexes: PathBuf,
     qdrant: Option<Qdrant>,
     idle_limit: Option<Duration>,
     ollama: Option<String>,
+    openai: Option<(String, Option<String>)>,
     reranker: Option<String>,
     opened: Mutex<Opened>,
 }
@@ -42,6 +46,7 @@ impl ModelShelf {
             qdrant: None,
             idle_limit,
             ollama: None,
+            openai: None,
             reranker: None,
             opened: Mutex::default(),
         }
@@ -51,6 +56,14 @@ impl ModelShelf {
     #[must_use]
     pub fn with_ollama(mut self, address: &str) -> Self {
         self.ollama = Some(address.into());
+        self
+    }
+
+    /// The same, with the models of the server at this address, which speaks OpenAI's protocol and may ask for a key, named
+    /// `openai:MODEL`.
+    #[must_use]
+    pub fn with_openai(mut self, address: &str, key: Option<String>) -> Self {
+        self.openai = Some((address.into(), key));
         self
     }
 
@@ -69,15 +82,24 @@ impl ModelShelf {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Embedder>, EmbedError> {
+        if let Some(model) = name.strip_prefix(OPENAI) {
+            let Some((address, key)) = &self.openai else {
+                return Err(EmbedError::Failed(format!(
+                    "`{name}` needs a server that speaks OpenAI's protocol · hint: set `knowledge.ollama_url` to its address, \
+                     which ends in `/v1`"
+                )));
+            };
+            return Ok(Arc::new(ServedEmbedder::of_openai(address, key.clone(), name, model)?));
+        }
         let Some(model) = name.strip_prefix(OLLAMA) else {
             return Ok(Arc::new(SentenceEncoder::open(&self.models, name, self.idle_limit)?));
         };
         let Some(address) = &self.ollama else {
             return Err(EmbedError::Failed(format!(
-                "`{name}` needs an Ollama server, which is switched off · hint: set `knowledge.ollama_url`"
+                "`{name}` needs an Ollama server, and none is named · hint: set `knowledge.ollama_url` to its address"
             )));
         };
-        Ok(Arc::new(OllamaEmbedder::connect(address, name, model)?))
+        Ok(Arc::new(ServedEmbedder::of_ollama(address, name, model)?))
     }
 }
 

@@ -11,7 +11,7 @@ use tantivy::tokenizer::{
 };
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
-use super::words::{Purpose, Words};
+use super::words::{Purpose, Words, composed};
 
 /// Words without a meaning of their own: they are indexed, but a question that has others is not asked for them.
 const ENGLISH_STOP_WORDS: &[&str] = &[
@@ -29,6 +29,15 @@ const QUESTION_WORDS: &[(Language, &[&str])] = &[
     (Language::Portuguese, &["como", "qual", "quais", "quando", "onde", "posso"]),
     (Language::Dutch, &["hoe", "welke", "waar", "waarom", "wanneer"]),
     (Language::German, &["wann", "warum", "wieso", "wer"]),
+];
+
+/// Small words of other languages that English texts about programs have as well. They do not tell what a question is written in:
+/// `remove all characters` would be Italian.
+const ENGLISH_AS_WELL: &[&str] = &[
+    "ad", "ai", "algo", "all", "also", "alt", "am", "bare", "ben", "bin", "ci", "col", "com", "come", "dig",
+    "die", "dir", "dog", "dos", "du", "ed", "end", "era", "fut", "hat", "he", "her", "io", "ma", "man", "me",
+    "met", "min", "mis", "mit", "mod", "most", "non", "num", "op", "os", "over", "per", "sea", "sin", "so",
+    "todo", "under", "van", "var", "vars", "want",
 ];
 
 /// Words with their stems, which cost more to find than all else about a text: most words of a text were in one before.
@@ -51,7 +60,7 @@ impl Stems {
         let mut analyzer =
             TextAnalyzer::builder(RawTokenizer::default()).filter(Stemmer::new(stemmed(language))).build();
         let mut tokens = Vec::new();
-        Words::for_purpose(Purpose::Index).token_stream(text).process(&mut |token| {
+        Words::for_purpose(Purpose::Index).token_stream(&composed(text)).process(&mut |token| {
             let stem = match self.known.get(&token.text) {
                 Some(stem) => stem.clone(),
                 None => {
@@ -93,6 +102,7 @@ pub(super) struct Question {
 impl Question {
     /// Takes a question apart for texts in these languages.
     pub(super) fn of(question: &str, languages: &[Language]) -> Self {
+        let question = &*composed(question);
         let mut words: Vec<String> = Vec::new();
         Words::for_purpose(Purpose::Question).token_stream(question).process(&mut |token| {
             if !words.contains(&token.text) {
@@ -142,10 +152,11 @@ fn by_script(question: &str) -> Option<Language> {
 
 /// The language that has most of the words as its stop words; English where none has more.
 fn language_of(words: &[String], languages: &[Language]) -> Language {
-    let small = |language: Language| words.iter().filter(|word| is_stop_word(word, language)).count();
-    let mut best = (Language::English, small(Language::English));
-    for &language in languages {
-        let count = small(language);
+    let small = |language: Language| words.iter().filter(move |word| is_stop_word(word, language));
+    let is_telling = |word: &&String| word.len() > 1 && !ENGLISH_AS_WELL.contains(&word.as_str());
+    let mut best = (Language::English, small(Language::English).count());
+    for &language in languages.iter().filter(|language| **language != Language::English) {
+        let count = small(language).filter(is_telling).count();
         if count > best.1 {
             best = (language, count);
         }
@@ -282,6 +293,12 @@ mod tests {
             ("Come posso installare un pacchetto con il gestore?", Language::Italian),
             ("¿Cómo puedo instalar un paquete en el sistema?", Language::Spanish),
             ("Die cast and die mould", Language::English),
+            ("remove all characters in string in python", Language::English),
+            ("get all dates between range", Language::English),
+            ("bin means, mit license", Language::English),
+            ("second y axis", Language::English),
+            ("Passwort und Name", Language::German),
+            ("liste des paquets", Language::French),
             ("check_same_thread", Language::English),
             ("パッケージを検索するには", Language::Japanese),
             ("如何安装软件包", Language::Chinese),
@@ -291,6 +308,23 @@ mod tests {
         }
         let german = Question::of("Wie kann ich die Verbindung trennen?", ALL);
         assert_eq!(german.words.len(), 2, "{:?}", german.words);
+    }
+
+    #[test]
+    fn letters_are_the_same_however_they_are_encoded() {
+        for (text, question) in [
+            ("re\u{301}sume\u{301}", "r\u{e9}sum\u{e9}"),
+            ("\u{304b}\u{3099}\u{3063}\u{3053}\u{3046}", "\u{304c}\u{3063}\u{3053}\u{3046}"),
+            ("\u{ff21}\u{ff22}\u{ff23}", "abc"),
+            ("e\u{fb03}cient", "efficient"),
+            ("\u{ff76}\u{ff9e}\u{ff72}\u{ff84}\u{ff9e}", "\u{30ac}\u{30a4}\u{30c9}"),
+            ("Linux\u{2122}", "linux"),
+        ] {
+            let asked = Question::of(question, &[Language::English]);
+            let has = indexed(text, Language::English);
+            let is_found = |forms: &Vec<String>| forms.iter().any(|form| has.contains(form));
+            assert!(asked.words.iter().all(is_found), "{text}: {has:?} {:?}", asked.words);
+        }
     }
 
     #[test]

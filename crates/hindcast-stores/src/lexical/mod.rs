@@ -26,7 +26,7 @@ use tantivy::{
 
 /// Name of the analysis in the index's schema. Another way to cut words needs another name, which makes old indexes
 /// differ and be made again.
-const WORDS: &str = "words-2";
+const WORDS: &str = "words-3";
 /// Memory for documents that are not written yet.
 const WRITER_MEMORY: usize = 48 << 20;
 /// As in tantivy's BM25: no chunk scores more for a word than its rarity times this.
@@ -226,17 +226,23 @@ impl LexicalIndex {
         Ok(())
     }
 
-    /// Does something with the writer, which is made if there is none.
+    /// Does something with the writer, which is made if there is none. One that fails is let go with all that was not committed: the
+    /// next starts again from the last commit.
     fn write<T>(
         &self,
         work: impl FnOnce(&mut IndexWriter) -> Result<T, TantivyError>,
     ) -> Result<T, IndexError> {
-        let mut writer = self.writer();
-        let writer = match &mut *writer {
+        let mut kept = self.writer();
+        let writer = match &mut *kept {
             Some(writer) => writer,
             none => none.insert(self.index.writer_with_num_threads(1, WRITER_MEMORY).map_err(unavailable)?),
         };
-        work(writer).map_err(unavailable)
+        let done = work(writer);
+        if done.is_err() {
+            *kept = None;
+            *self.changed() = Changed::default();
+        }
+        done.map_err(unavailable)
     }
 
     fn stems(&self) -> MutexGuard<'_, Stems> {
@@ -367,7 +373,7 @@ impl LexicalWrite for LexicalIndex {
     fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError> {
         let Fields { chunk, collection, language, words } = self.fields;
         let mut stems = self.stems();
-        let mut changed = self.changed();
+        let mut added: Vec<(CollectionKey, Extent)> = Vec::with_capacity(entries.len());
         self.write(|writer| {
             for entry in entries {
                 let mut extent = Extent { chunks: 1, words: 0 };
@@ -385,10 +391,15 @@ impl LexicalWrite for LexicalIndex {
                         .add_pre_tokenized_text(words, PreTokenizedString { text: String::new(), tokens });
                 }
                 writer.add_document(document)?;
-                changed.added.entry(entry.collection).or_default().add(extent);
+                added.push((entry.collection, extent));
             }
             Ok(())
-        })
+        })?;
+        let mut changed = self.changed();
+        for (collection, extent) in added {
+            changed.added.entry(collection).or_default().add(extent);
+        }
+        Ok(())
     }
 
     fn remove(&self, chunks: &[ChunkId]) -> Result<(), IndexError> {

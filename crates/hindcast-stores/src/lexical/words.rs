@@ -1,6 +1,9 @@
 //! What counts as a word, in prose and in code alike.
 
+use std::borrow::Cow;
+
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// Longer words are data (hashes, encoded files), not something to look for.
 const LONGEST_WORD: usize = 64;
@@ -12,6 +15,23 @@ pub(super) enum Purpose {
     Index,
     /// To find: of such scripts pairs, and a character only where it stands alone.
     Question,
+}
+
+/// The text with each letter in its usual form: accents composed, ligatures apart, wide and narrow letters as others.
+pub(super) fn composed(text: &str) -> Cow<'_, str> {
+    // Signs such as ™ and ² stay: they would become letters and digits of the word before them.
+    let is_form = |character: char| matches!(character as u32, 0xfb00..=0xfb06 | 0xff01..=0xffef);
+    if is_nfc_quick(text.chars()) == IsNormalized::Yes && !text.contains(is_form) {
+        return text.into();
+    }
+    let mut usual = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_form(character) {
+            true => usual.extend(std::iter::once(character).nfkc()),
+            false => usual.push(character),
+        }
+    }
+    usual.nfc().collect::<String>().into()
 }
 
 /// Cuts text into words: lower case, identifiers whole and in parts.

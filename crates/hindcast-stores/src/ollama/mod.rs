@@ -1,6 +1,5 @@
 //! Language models by an Ollama server.
 
-mod embed;
 mod wire;
 
 use std::{
@@ -15,13 +14,11 @@ use hindcast_core::knowledge::{ChatError, ChatModel, InstalledModel, Message, On
 use reqwest::{Client, Response, Url};
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use embed::OllamaEmbedder;
-
 use crate::{
     openai::{LONGEST_LIST, LONGEST_REFUSAL, bounded},
     tls,
 };
-use wire::{ChatLine, ChatRequest, Refusal, ShowRequest, Shown, TagList};
+use wire::{ChatLine, ChatRequest, MOST_BYTES, Refusal, ShowRequest, Shown, TagList};
 
 /// Who does not take the connection by then is not there.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -163,6 +160,18 @@ impl ChatModel for Ollama {
         &self.address
     }
 
+    fn server(&self) -> &'static str {
+        "Ollama"
+    }
+
+    fn is_ollama(&self) -> bool {
+        true
+    }
+
+    fn most_bytes(&self) -> Option<usize> {
+        Some(MOST_BYTES)
+    }
+
     async fn models(&self) -> Result<Vec<InstalledModel>, ChatError> {
         let request = self.client()?.get(self.url("api/tags")?).send();
         let answer =
@@ -184,8 +193,14 @@ impl ChatModel for Ollama {
         Ok(models)
     }
 
-    async fn chat(&self, model: &str, messages: &[Message], on_text: OnText<'_>) -> Result<Reply, ChatError> {
-        let request = ChatRequest::new(model, messages);
+    async fn chat(
+        &self,
+        model: &str,
+        messages: &[Message],
+        room: usize,
+        on_text: OnText<'_>,
+    ) -> Result<Reply, ChatError> {
+        let request = ChatRequest::new(model, messages, room);
         let answer = self.post("api/chat", &request, self.silence_limit).await?;
         let mut stream = answer.bytes_stream();
         let (mut waiting, mut text) = (Vec::new(), String::new());

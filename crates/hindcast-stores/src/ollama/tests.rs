@@ -50,7 +50,7 @@ async fn ask(answer: Option<String>) -> (Result<Reply, ChatError>, Vec<String>) 
         heard.push(piece.to_owned());
         true
     };
-    let reply = ollama.chat("tiny", &question, &mut on_text).await;
+    let reply = ollama.chat("tiny", &question, 0, &mut on_text).await;
     (reply, heard)
 }
 

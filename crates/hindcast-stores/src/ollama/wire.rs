@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hindcast_core::knowledge::{ChatError, Message, Speaker};
+use hindcast_core::knowledge::{ChatError, Message, Speaker, bytes_of};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -70,15 +70,20 @@ const ANSWER_TOKENS: usize = 2048;
 /// Context is taken in steps: another one makes the server load the model again.
 const CONTEXT_STEP: usize = 4096;
 
+/// This is little, also for languages other than English.
+const TOKEN_BYTES: usize = 3;
+
 /// More does not fit the memory of most machines.
 const MOST_CONTEXT: usize = 32 * 1024;
 
 /// The context that messages of so many bytes need. Without it a server takes its own, which is small, and forgets what was said
 /// first without saying so.
 fn context_for(bytes: usize) -> usize {
-    // Three bytes a token is little, also for languages other than English.
-    (bytes / 3 + ANSWER_TOKENS).next_multiple_of(CONTEXT_STEP).min(MOST_CONTEXT)
+    (bytes / TOKEN_BYTES + ANSWER_TOKENS).next_multiple_of(CONTEXT_STEP).min(MOST_CONTEXT)
 }
+
+/// What fits the largest context beside the answer.
+pub(super) const MOST_BYTES: usize = (MOST_CONTEXT - ANSWER_TOKENS) * TOKEN_BYTES;
 
 #[derive(Serialize)]
 struct WireMessage<'a> {
@@ -87,7 +92,7 @@ struct WireMessage<'a> {
 }
 
 impl<'a> ChatRequest<'a> {
-    pub(super) fn new(model: &'a str, messages: &'a [Message]) -> Self {
+    pub(super) fn new(model: &'a str, messages: &'a [Message], room: usize) -> Self {
         let message = |message: &'a Message| WireMessage {
             role: match message.speaker {
                 Speaker::System => "system",
@@ -96,7 +101,7 @@ impl<'a> ChatRequest<'a> {
             },
             content: &message.text,
         };
-        let num_ctx = context_for(messages.iter().map(|message| message.text.len() + 16).sum());
+        let num_ctx = context_for(room.max(bytes_of(messages)));
         Self {
             model,
             messages: messages.iter().map(message).collect(),
@@ -153,8 +158,11 @@ mod tests {
         let message = |length: usize| Message { speaker: Speaker::User, text: "x".repeat(length) };
         for (length, expected) in [(10, 4096), (9_000, 8192), (1_000_000, 32_768)] {
             let messages = [message(length)];
-            let sent = serde_json::to_value(ChatRequest::new("m", &messages)).unwrap();
+            let sent = serde_json::to_value(ChatRequest::new("m", &messages, 0)).unwrap();
             assert_eq!(sent["options"]["num_ctx"], expected, "{length}");
         }
+        let short = [message(10)];
+        let sent = serde_json::to_value(ChatRequest::new("m", &short, 9_000)).unwrap();
+        assert_eq!(sent["options"]["num_ctx"], 8192, "as large as what comes after it");
     }
 }

@@ -41,6 +41,7 @@ const SEARCH: &str = "
     FROM hindcast.audit
     WHERE seq < $1 AND time >= $2 AND time <= $3
       AND ($4::text IS NULL OR principal = $4) AND ($5::text IS NULL OR session_id = $5)
+      AND ($7::text IS NULL OR method <> $7)
     ORDER BY seq DESC LIMIT $6";
 
 /// Gives a new trail its first row, and refuses one that another key sealed.
@@ -234,6 +235,7 @@ pub(super) async fn search(database: &Database, filter: &AuditFilter) -> Result<
                 &filter.principal.as_ref().map(|principal| kept(&principal.0)),
                 &filter.session_id.as_deref().map(kept),
                 &i64::try_from(filter.limit).unwrap_or(i64::MAX).saturating_add(1),
+                &filter.without_method.map(kept),
             ],
         )
         .await?;

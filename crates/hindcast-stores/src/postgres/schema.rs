@@ -7,7 +7,7 @@ use super::database::{Database, Lease, column};
 /// Each entry takes the database from the version of its index to the next. Entries are only ever added.
 ///
 /// Columns are those of the embedded store, so that rows can move between both unchanged.
-pub(super) const MIGRATIONS: [&str; 3] = [
+pub(super) const MIGRATIONS: [&str; 4] = [
     "
     CREATE TABLE hindcast.keys (
         id           text PRIMARY KEY,
@@ -70,6 +70,10 @@ pub(super) const MIGRATIONS: [&str; 3] = [
     ) WITH (fillfactor = 50);
 ",
     super::knowledge::TABLES,
+    "
+    -- When a document was last changed or sent, as it says itself. Of older ones it is not known until they are read again.
+    ALTER TABLE hindcast.documents ADD COLUMN dated bigint;
+",
 ];
 
 /// Servers that start at the same time bring the tables up to date one after the other.

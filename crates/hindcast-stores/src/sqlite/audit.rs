@@ -133,6 +133,7 @@ pub(super) fn search(connection: &Connection, filter: &AuditFilter) -> rusqlite:
             "SELECT {COLUMNS} FROM audit
              WHERE seq < ?1 AND time >= ?2 AND time <= ?3
                AND (?4 IS NULL OR principal = ?4) AND (?5 IS NULL OR session_id = ?5)
+               AND (?7 IS NULL OR method <> ?7)
              ORDER BY seq DESC LIMIT ?6"
         ))?
         .query_map(
@@ -143,6 +144,7 @@ pub(super) fn search(connection: &Connection, filter: &AuditFilter) -> rusqlite:
                 filter.principal.as_ref().map(|principal| &*principal.0),
                 filter.session_id,
                 filter.limit + 1,
+                filter.without_method,
             ],
             row,
         )?

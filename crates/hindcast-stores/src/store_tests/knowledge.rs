@@ -78,6 +78,7 @@ pub(crate) fn document(collection: &Collection, id: &str, words: &str) -> NewDoc
         mime_type: "text/plain".into(),
         source_type: "text/plain".into(),
         reader: 1,
+        dated: None,
         language: None,
         tags: Tags::default(),
         original: words.as_bytes().to_vec(),
@@ -102,6 +103,7 @@ on_each_store!(
     generations_rise_one_by_one_and_in_the_order_in_which_they_are_seen,
     a_file_that_many_take_in_at_once_is_one_document,
     any_text_can_be_kept_and_found,
+    documents_are_as_old_as_they_say_else_as_their_files_else_as_here,
     a_document_that_changes_its_language_is_indexed_again,
     vectors_that_come_later_are_kept_for_chunks_that_are_there,
     a_collection_that_changes_its_name_keeps_what_is_in_it,
@@ -442,12 +444,39 @@ async fn any_text_can_be_kept_and_found(place: Place) {
         (DocumentFilter { path: Some("x\u{e9}x".into()), ..Default::default() }, 1),
         (DocumentFilter { path: Some("y".into()), ..Default::default() }, 0),
         (DocumentFilter { source_type: Some("text/plain".into()), ..Default::default() }, 1),
-        (DocumentFilter { since: Some(now()), ..Default::default() }, 1),
-        (DocumentFilter { until: Some(now()), ..Default::default() }, 0),
     ] {
         let found = stage.store.filtered_chunks(&[collection.key], &filter).await.unwrap();
         assert_eq!(found.len(), hits, "{filter:?}");
     }
+}
+
+async fn documents_are_as_old_as_they_say_else_as_their_files_else_as_here(place: Place) {
+    let stage = Stage::on(place).await;
+    let collection = stage.collection("letters").await;
+    let day = |day: &str| at(&format!("{day}T00:00:00Z"));
+    let modified = |day: Timestamp| i64::try_from(day.as_nanosecond()).unwrap();
+    let mut of_file = file(&collection, "/file", "one");
+    of_file.source.as_mut().unwrap().modified = modified(day("2022-01-01"));
+    let mut says = file(&collection, "/says", "two");
+    (says.dated, says.ids) = (Some(day("2020-01-01")), vec!["says".into()]);
+    let mut unknown = file(&collection, "https://example.org/", "three");
+    unknown.source.as_mut().unwrap().modified = 0;
+    unknown.ids = vec!["page".into()];
+    for new in [of_file, says, unknown, document(&collection, "given", "four")] {
+        let dated = new.dated;
+        assert_eq!(stage.store.keep_document(new).await.unwrap().dated, dated);
+    }
+    let count = async |since: Option<&str>, until: Option<&str>| {
+        let filter =
+            DocumentFilter { since: since.map(day), until: until.map(day), ..DocumentFilter::default() };
+        stage.store.filtered_chunks(&[collection.key], &filter).await.unwrap().len()
+    };
+    assert_eq!(count(None, Some("2020-01-01")).await, 0);
+    assert_eq!(count(None, Some("2020-01-02")).await, 1);
+    assert_eq!(count(Some("2020-01-02"), Some("2022-01-01")).await, 0);
+    assert_eq!(count(Some("2022-01-01"), Some("2023-01-01")).await, 1);
+    assert_eq!(count(Some("2023-01-01"), None).await, 2, "taken in at {}", now());
+    assert_eq!(count(Some("2026-02-06"), None).await, 0);
 }
 
 async fn a_document_that_changes_its_language_is_indexed_again(place: Place) {

@@ -208,7 +208,7 @@ async fn a_connection_is_encrypted_and_only_to_a_server_that_is_trusted() {
     assert_eq!(PostgresStore::look(&trusted).await.unwrap().tables, 0);
     drop(open(trusted.clone()).await.unwrap());
     let found = PostgresStore::look(&trusted).await.unwrap();
-    assert!(found.is_encrypted && found.tables == 3, "{found:?}");
+    assert!(found.is_encrypted && found.tables == 4, "{found:?}");
     for untrusted in [with("localhost", None), with("127.0.0.1", Some(authority))] {
         let refused = open(untrusted).await.err().unwrap().to_string();
         assert!(refused.contains("certificate"), "{refused}");

@@ -16,8 +16,9 @@ use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 const CONNECTIVITY: usize = 16;
 const BREADTH_OF_ADDING: usize = 128;
 const BREADTH_OF_SEARCH: usize = 128;
-/// So few vectors are all looked at: that takes about as long, and a graph can leave one of them without a way to it.
-const LOOKED_THROUGH: usize = 1024;
+/// So few vectors are all looked at, which takes a millisecond or two. A graph takes less, but misses some, and others each time that it is
+/// built by several threads.
+const LOOKED_THROUGH: usize = 1 << 14;
 
 /// So few that may be found are looked at one by one.
 const LOOKED_THROUGH_OF_SOME: usize = 20_000;

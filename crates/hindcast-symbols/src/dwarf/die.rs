@@ -98,6 +98,12 @@ impl<'a> View<'a> {
         self.text(entry, gimli::DW_AT_name)
     }
 
+    /// What compiled the unit, as it calls itself.
+    pub(crate) fn producer(&self) -> Option<String> {
+        let root = self.unit.entry(self.unit.header.root_offset()).ok()?;
+        self.text(&root, gimli::DW_AT_producer).map(Cow::into_owned)
+    }
+
     pub(crate) fn linkage_name(&self, entry: &Entry<'a>) -> Option<Cow<'a, str>> {
         self.text(entry, gimli::DW_AT_linkage_name)
             .or_else(|| self.text(entry, gimli::DW_AT_MIPS_linkage_name))

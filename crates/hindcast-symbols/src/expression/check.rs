@@ -102,6 +102,17 @@ pub enum Number {
     },
 }
 
+/// A number that code can read, and what it is a number of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedNumber {
+    /// Where it is.
+    pub number: Number,
+    /// The type of the value.
+    pub type_ref: TypeRef,
+    /// Its bytes.
+    pub size: u8,
+}
+
 /// No longer conditions are understood.
 const MOST_NODES: usize = 64;
 /// No more pointers are followed one after the other.
@@ -122,6 +133,36 @@ impl Expression {
         };
         let maker = Maker { scope: &scope, evaluator: Evaluator::new(&scope), nodes: Cell::new(0) };
         maker.truth(&self.root)
+    }
+}
+
+impl Expression {
+    /// The value, if it is a number that code at `pc` can read; `None` where only evaluating it tells.
+    pub fn number_at(&self, symbols: &Symbols, pc: u64) -> Option<CountedNumber> {
+        let frames = symbols.frames_at(pc);
+        let types = DerivedTypes::new(symbols);
+        let scope = Imagined {
+            symbols,
+            types: &types,
+            level: frames.first()?,
+            pc,
+            locals: symbols.variables(frames.first()?),
+            memory: ImaginedMemory::default(),
+        };
+        let maker = Maker { scope: &scope, evaluator: Evaluator::new(&scope), nodes: Cell::new(0) };
+        let Typed { number, .. } = maker.value(&self.root)?;
+        let value = match &number {
+            Number::Truth(of) => of,
+            other => other,
+        };
+        let Number::Value { size, .. } = *value else { return None };
+        let Operand::Placed(placed) = maker.evaluator.operand(&self.root).ok()? else { return None };
+        // What is shown of a pointer may be more than its number.
+        let (_, found) = maker.evaluator.layout.real(&placed)?;
+        let is_plain = matches!(found.kind, TypeKind::Base(_) | TypeKind::Enum { .. });
+        // A type that was made for this is unknown elsewhere.
+        symbols.get(placed.type_ref).filter(|_| is_plain)?;
+        Some(CountedNumber { type_ref: placed.type_ref, size, number })
     }
 }
 

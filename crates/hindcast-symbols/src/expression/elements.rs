@@ -11,8 +11,7 @@ use super::{
     tally::Tally,
 };
 use crate::{
-    Memory,
-    memory::Pages,
+    Memory, Pages,
     types::{Encoding, Language, TypeKind, TypeRef},
     value::{
         Absence, DerivedTypes, Placed,
@@ -22,16 +21,16 @@ use crate::{
 };
 
 /// What is done with each element, until one is enough.
-type Visit<'v> = dyn FnMut(&Element) -> Result<ControlFlow<()>, Failure> + 'v;
+pub(super) type Visit<'v> = dyn FnMut(&Element) -> Result<ControlFlow<()>, Failure> + 'v;
 
 /// One of many values.
 #[derive(Debug, Clone)]
-struct Element {
+pub(super) struct Element {
     /// Of a map's entry.
-    key: Option<Placed>,
-    value: Placed,
+    pub(super) key: Option<Placed>,
+    pub(super) value: Placed,
     /// Where it is in its container, list or tree; none for what is computed of such elements.
-    position: Option<Position>,
+    pub(super) position: Option<Position>,
 }
 
 /// Where an element is in its container.
@@ -351,6 +350,9 @@ impl Evaluator<'_> {
             visited
         };
         match &source.kind {
+            Kind::Linked(Links::Reachable, first, of) => {
+                self.each_reachable(first, of.first(), source.column, &mut bind)
+            }
             Kind::Linked(links, first, by) => self.each_linked(*links, first, by, source.column, &mut bind),
             Kind::Each(of) => self.each_element(&self.placed(of)?, source.column, &mut bind),
             _ => Err(Failure::ManyValues { column: source.column }),

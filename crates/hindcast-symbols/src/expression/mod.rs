@@ -19,6 +19,7 @@ mod methods;
 mod names;
 mod parser;
 mod rank;
+mod reachable;
 mod scalar;
 mod syntax;
 mod tally;
@@ -28,7 +29,7 @@ mod token;
 use std::sync::Arc;
 
 pub use budget::{Bounded, Budget};
-pub use check::{Check, Number, Relation};
+pub use check::{Check, CountedNumber, Number, Relation};
 pub use elements::{Found, Position, on_element};
 pub use error::ExpressionError;
 pub use frame_scope::{FrameScope, register_part, visible};

@@ -516,7 +516,9 @@ impl Parser<'_> {
                 let Some(of) = values.next() else { return Err(self.expected("elements")) };
                 Kind::Together(together, of, values.next())
             }
-            (_, Some(links @ Links::List), 2) | (_, Some(links @ Links::Tree), 2..) => {
+            (_, Some(links @ Links::List), 2)
+            | (_, Some(links @ Links::Tree), 2..)
+            | (_, Some(links @ Links::Reachable), 1 | 2) => {
                 let first = values.remove(0);
                 Kind::Linked(links, first.into(), values)
             }

@@ -152,6 +152,7 @@ impl Kind {
 pub(super) enum Links {
     List,
     Tree,
+    Reachable,
 }
 
 impl Links {
@@ -159,6 +160,7 @@ impl Links {
         match name {
             "list" => Some(Self::List),
             "tree" => Some(Self::Tree),
+            "reachable" => Some(Self::Reachable),
             _ => None,
         }
     }

@@ -56,9 +56,17 @@ impl Symbols {
     /// The source file of that path or, if it is the only one, whose path ends in it. Only files that
     /// the debug information names are found.
     pub fn find_source(&self, path: &str) -> Option<Arc<str>> {
+        let mut all: BTreeSet<Arc<str>> = self.sources_ending_in(path).into_iter().flatten().collect();
+        if all.len() == 1 { all.pop_first() } else { None }
+    }
+
+    /// The source files of that path or, where there is none, whose paths end in it: of each module that has some, the program
+    /// first.
+    pub fn sources_ending_in(&self, path: &str) -> Vec<BTreeSet<Arc<str>>> {
         let wanted = paths::normalised(path);
-        let mut found: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut all = Vec::new();
         for module in self.loaded() {
+            let mut found: BTreeSet<Arc<str>> = BTreeSet::new();
             module.each_source(|path| {
                 if paths::ends_with(path, &wanted) && !found.contains(path) {
                     found.insert(Arc::from(path));
@@ -66,10 +74,13 @@ impl Symbols {
                 path != wanted
             });
             if let Some(exact) = found.get(wanted.as_str()) {
-                return Some(exact.clone());
+                return vec![BTreeSet::from([exact.clone()])];
+            }
+            if !found.is_empty() {
+                all.push(found);
             }
         }
-        if found.len() == 1 { found.pop_first() } else { None }
+        all
     }
 
     /// The language and compiler of the program's `main`, such as `C++ (GNU C++17 12.2.0)`.
@@ -95,8 +106,7 @@ fn main_producer(module: &LoadedModule) -> Option<String> {
     let mains = table.symbols().iter().filter(|symbol| symbol.kind == SymbolType::Function && named(symbol));
     let unit = mains.into_iter().find_map(|symbol| debug.unit_at(symbol.address))?;
     let view = debug.code_view(unit)?;
-    let root = view.unit.entry(view.unit.header.root_offset()).ok()?;
-    let producer = view.text(&root, gimli::DW_AT_producer)?;
+    let producer = view.producer()?;
     let language = match crate::module::unit_language(&view) {
         Language::C => "C",
         Language::Cpp => "C++",

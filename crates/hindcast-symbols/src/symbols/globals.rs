@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     dwarf::{DieRef, Entry, View, die::flag},
+    elf::SymbolType,
     module::{LoadedModule, NameClass, NameKind, base_name, is_static, unit_language},
     types::{Language, TypeKind, TypeRef, Types},
 };
@@ -148,6 +149,9 @@ struct Search<'s> {
     around: Vec<String>,
 }
 
+/// The variable that Rust's `thread_local!` makes.
+const RUST_THREAD_LOCAL: &str = "__RUST_STD_INTERNAL_VAL";
+
 impl<'s> Search<'s> {
     fn new(
         symbols: &'s Symbols,
@@ -166,7 +170,8 @@ impl<'s> Search<'s> {
     fn closest(&self, classes: &[NameClass]) -> Option<(Closeness, GlobalName)> {
         let mut best: Option<((Closeness, Kinship), GlobalName)> = None;
         let candidates = self.module.named(base_name(self.pattern.last()), classes);
-        for named in candidates.take(MOST) {
+        let of_threads = self.module.named(RUST_THREAD_LOCAL, classes);
+        for named in candidates.take(MOST).chain(of_threads.take(MOST)) {
             let Some(view) = self.module.debug().and_then(|debug| debug.view_of(named.die)) else { continue };
             let Some(entry) = view.entry(named.die) else { continue };
             let found = match named.kind {
@@ -203,7 +208,30 @@ impl<'s> Search<'s> {
         if !is_static(entry) && self.enclosing_function(view, die).is_some() {
             return None;
         }
-        self.fitting(global(self.module, view, entry)?)
+        let mut found = global(self.module, view, entry)?;
+        if let Some(name) = self.thread_local_name(&found.name) {
+            if !self.is_linked(view, entry) {
+                return None;
+            }
+            found.name = name;
+        }
+        self.fitting(found)
+    }
+
+    /// What Rust's source calls a variable of `thread_local!`, which debug information names by what the macro makes of it; none
+    /// for other variables, and where that name itself is meant.
+    fn thread_local_name(&self, name: &str) -> Option<String> {
+        let (named, made) = name.split_once("::{constant#")?;
+        (made.ends_with(RUST_THREAD_LOCAL) && self.pattern.last() != RUST_THREAD_LOCAL)
+            .then(|| named.to_owned())
+    }
+
+    /// Whether the linker kept the variable: a thread-local one that it did not keep is described at the place of the first one.
+    fn is_linked<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> bool {
+        let Some(table) = self.module.symbol_table() else { return false };
+        let Some(name) = view.linkage_name(entry) else { return false };
+        let mut kept = table.symbols().iter().filter(|symbol| symbol.kind == SymbolType::ThreadLocal);
+        kept.any(|symbol| table.name(symbol) == name.as_bytes())
     }
 
     fn vanished<'a>(&self, view: &View<'a>, entry: &Entry<'a>) -> Option<(String, GlobalName)> {

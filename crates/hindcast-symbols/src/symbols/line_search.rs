@@ -29,6 +29,8 @@ pub struct LineMatches {
 pub struct LineTarget {
     /// The first instruction of the line there; at the beginning of a function, behind its prologue.
     pub address: u64,
+    /// Where else code of the line begins in that part of the function, at higher addresses.
+    pub further: Vec<u64>,
     /// The file.
     pub file: Arc<str>,
     /// The line.
@@ -61,21 +63,25 @@ impl Symbols {
     fn targets_of(&self, lines: &Lines, taken: u32) -> Vec<LineTarget> {
         // One target for each part of a function's instance, which may have rarely run code elsewhere: the lowest
         // address of the line in it.
-        let mut lowest: BTreeMap<(usize, Option<Instance>), (u64, Arc<str>)> = BTreeMap::new();
+        let mut beginnings: BTreeMap<(usize, Option<Instance>), BTreeMap<u64, Arc<str>>> = BTreeMap::new();
         for (module, address, file) in lines.by_line.get(&taken).into_iter().flatten() {
             let instance = instance_at(&self.loaded()[*module], *address);
-            let known = lowest.entry((*module, instance)).or_insert_with(|| (*address, Arc::clone(file)));
-            if *address < known.0 {
-                *known = (*address, Arc::clone(file));
-            }
+            beginnings.entry((*module, instance)).or_default().insert(*address, Arc::clone(file));
         }
-        let mut targets: Vec<LineTarget> = lowest
+        let mut targets: Vec<LineTarget> = beginnings
             .into_iter()
-            .map(|((module, _), (address, file))| {
+            .filter_map(|((module, _), mut addresses)| {
                 let module = &self.loaded()[module];
-                let runtime = module.to_runtime(breakpoint_address(module, address));
-                let function = self.place(runtime).function;
-                LineTarget { address: runtime, file, line: taken, function }
+                let (lowest, file) = addresses.pop_first()?;
+                let address = module.to_runtime(breakpoint_address(module, lowest));
+                let further = addresses.into_iter().filter(|(_, whose)| *whose == file);
+                let further = further
+                    .map(|(further, _)| module.to_runtime(further))
+                    .filter(|&further| further > address)
+                    .filter(|&further| self.line_at(further).is_some_and(|row| row.line == taken))
+                    .collect();
+                let function = self.place(address).function;
+                Some(LineTarget { address, further, file, line: taken, function })
             })
             .collect();
         targets.sort_by_key(|target| target.address);

@@ -38,6 +38,11 @@ impl Types for Symbols {
     fn symbol_at(&self, address: u64) -> Option<(String, u64)> {
         self.name_at(address)
     }
+
+    fn producer(&self, type_ref: TypeRef) -> Option<String> {
+        let view = self.module(type_ref.module)?.debug()?.view_of(DieRef::decode(type_ref.entry))?;
+        view.producer()
+    }
 }
 
 impl Symbols {

@@ -249,6 +249,10 @@ impl Types for DerivedTypes<'_> {
     fn symbol_at(&self, address: u64) -> Option<(String, u64)> {
         self.real.symbol_at(address)
     }
+
+    fn producer(&self, type_ref: TypeRef) -> Option<String> {
+        self.real.producer(type_ref)
+    }
 }
 
 /// The word without which C does not know the name.

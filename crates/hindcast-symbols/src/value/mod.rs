@@ -13,6 +13,7 @@ mod line;
 mod located;
 mod locks;
 pub(crate) mod number;
+mod owned;
 mod parts;
 mod place;
 mod rust_std;
@@ -24,6 +25,7 @@ use hindcast_core::debug::{NumberFormat, RuntimeAddr, ValueLimits, ValueState, V
 pub use derived::DerivedTypes;
 use layout::Layout;
 pub use located::register_name;
+pub use owned::owned_by;
 use parts::Parts;
 pub use place::{Absence, Home, Placed, Storage};
 

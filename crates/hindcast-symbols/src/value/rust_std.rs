@@ -54,6 +54,12 @@ impl Layout<'_> {
             }
             "core::mem::maybe_uninit::MaybeUninit" => self.inner(self.field(placed, "value")?),
             "core::cell::once::OnceCell" => self.inner(self.path(placed, &["inner", "value"])?),
+            "std::sync::once_lock::OnceLock" => self.once(placed, &["value", "value"], "unset"),
+            "std::sync::lazy_lock::LazyLock" => {
+                self.once(placed, &["data", "value", "value"], "not made yet")
+            }
+            "std::sys::thread_local::native::lazy::Storage" => self.of_thread(placed, "value"),
+            "std::sys::thread_local::native::eager::Storage" => self.of_thread(placed, "val"),
             "core::pin::Pin" => {
                 self.inner(self.field(placed, "pointer").or_else(|| self.field(placed, "__pointer"))?)
             }
@@ -367,6 +373,42 @@ impl Layout<'_> {
         })
     }
 
+    /// What is made when it is first needed: until then its bytes mean nothing.
+    fn once(&self, placed: &Placed, value: &[&str], unset: &str) -> Option<Shape> {
+        let state = self.number_at(placed, &["once", "inner", "state_and_queued"]);
+        let reached = match state {
+            Some(state) => OnceState::with_queue(state, &self.types.producer(placed.type_ref)?),
+            None => OnceState::of(self.number_at(placed, &["once", "inner", "state"])?),
+        };
+        let words = match reached {
+            Some(OnceState::Complete) => return self.inner(self.path(placed, value)?),
+            Some(OnceState::Incomplete) => unset.to_owned(),
+            Some(OnceState::Poisoned) => format!("{unset} (what was to make it panicked)"),
+            Some(OnceState::Running) => format!("{unset} (being made)"),
+            None => "set or unset (its state is none that is known of this version of Rust)".to_owned(),
+        };
+        Some(Shape::Words(words))
+    }
+
+    /// A variable of `thread_local!` that is made when a thread first needs it, or has to be dropped with the thread.
+    fn of_thread(&self, placed: &Placed, value: &str) -> Option<Shape> {
+        let state = self.peel(&self.field(placed, "state")?);
+        let (_, found) = self.real(&state)?;
+        let named = match &found.kind {
+            TypeKind::Struct(structure) => self.active_case(&state, structure)?.0,
+            TypeKind::Enum { enumerators, .. } => {
+                let number = i128::from(self.number(&state)?);
+                enumerators.iter().find(|(_, known)| *known == number)?.0.clone()
+            }
+            _ => return None,
+        };
+        match (&*named, value) {
+            ("Alive", _) | ("Initial", "val") => self.inner(self.path(placed, &[value, "value"])?),
+            ("Initial" | "Uninitialized", _) => Some(Shape::Words("not made yet in this thread".to_owned())),
+            (state, _) => Some(Shape::Words(format!("not there in this thread any more ({state})"))),
+        }
+    }
+
     fn lock(&self, placed: &Placed, held: Option<&str>) -> Option<Shape> {
         let poisoned = self.number_at(placed, &["poison", "failed"]).unwrap_or_default() != 0;
         let note = match (held, poisoned) {
@@ -376,6 +418,39 @@ impl Layout<'_> {
             (Some(held), true) => Some(format!("{held}, poisoned")),
         };
         Some(Shape::Inner { target: self.path(placed, &["data", "value"])?, note })
+    }
+}
+
+/// How far `std::sync::Once` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnceState {
+    Incomplete,
+    Poisoned,
+    Running,
+    Complete,
+}
+
+impl OnceState {
+    /// The state alone, as older versions have it.
+    fn of(state: u64) -> Option<Self> {
+        match state {
+            0 => Some(Self::Incomplete),
+            1 => Some(Self::Poisoned),
+            // Somebody waits for the second.
+            2 | 3 => Some(Self::Running),
+            4 => Some(Self::Complete),
+            _ => None,
+        }
+    }
+
+    /// The state with a bit that says that somebody waits. What the numbers mean was turned round once.
+    fn with_queue(state: u64, producer: &str) -> Option<Self> {
+        const QUEUED: u64 = 4;
+        const LAST_TO_BEGIN_WITH_ZERO: u32 = 89;
+        let version = producer.split_once("rustc version 1.")?.1.split('.').next()?.parse::<u32>().ok()?;
+        let ascending = [Self::Incomplete, Self::Poisoned, Self::Running, Self::Complete];
+        let place = usize::try_from(state & !QUEUED).ok().filter(|place| *place < ascending.len())?;
+        Some(if version <= LAST_TO_BEGIN_WITH_ZERO { ascending[place] } else { ascending[3 - place] })
     }
 }
 

@@ -41,6 +41,7 @@ fn show(config: &Config, request: ShowAudit) -> Result<ExitCode> {
         start_time: request.since,
         end_time: request.until,
         session_id: request.session,
+        without_method: None,
         before: None,
         limit: request.limit,
     };

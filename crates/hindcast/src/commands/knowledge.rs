@@ -1,8 +1,8 @@
 //! `hindcast knowledge`.
 
-use std::{fmt::Write as _, process::ExitCode, sync::Arc};
+use std::{fmt::Write as _, fs::File, io::Read as _, process::ExitCode, sync::Arc};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{Collection, DocumentFilter, Ownership, Patterns},
@@ -10,8 +10,8 @@ use hindcast_core::{
 use hindcast_services::{
     Events,
     knowledge::{
-        AddReport, AddRequest, FileOutcome, Hit, KnowledgeService, Material, SearchRequest, document_uri,
-        moment,
+        AddReport, AddRequest, FileOutcome, Hit, IssueRequest, KnowledgeService, Material, SearchRequest,
+        document_uri, moment,
     },
 };
 use serde_json::{Value, json};
@@ -24,8 +24,8 @@ use crate::{
     config::Config,
     data_folder::DataFolder,
     options::{
-        AddKnowledge, Json, Knowledge, OneCollection, RemoveKnowledge, RenameKnowledge, SearchKnowledge,
-        SearchMode, ShowKnowledge, UnwatchKnowledge, Whose,
+        AddKnowledge, ImportIssues, Json, Knowledge, OneCollection, RemoveKnowledge, RenameKnowledge,
+        SearchKnowledge, SearchMode, ShowKnowledge, UnwatchKnowledge, Whose,
     },
     wiring,
 };
@@ -33,7 +33,9 @@ use crate::{
 pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
     crate::data_folder::keep_from_others();
     let folder = match command {
-        Knowledge::Add(_) | Knowledge::Import(_) => DataFolder::open(&config.data_dir)?,
+        Knowledge::Add(_) | Knowledge::Import(_) | Knowledge::ImportIssues(_) => {
+            DataFolder::open(&config.data_dir)?
+        }
         _ => DataFolder::existing(&config.data_dir)?,
     };
     let (knowledge, indexes) = wiring::knowledge(config, &folder, None, &Events::default())?;
@@ -55,6 +57,7 @@ pub(super) fn run(config: &Config, command: Knowledge) -> Result<ExitCode> {
                 transfer::import(&knowledge, &wiring::knowledge_store(config, &folder)?, &caller, import)
                     .await?
             }
+            Knowledge::ImportIssues(import) => self::import_issues(&knowledge, import).await?,
             Knowledge::Rename(rename) => self::rename(&knowledge, rename).await?,
             Knowledge::Settings(settings) => collection_settings::run(&knowledge, settings).await?,
             Knowledge::Reindex(output) => reindex(&knowledge, output).await?,
@@ -80,10 +83,7 @@ pub(super) fn caller(whose: &Whose) -> Caller {
 }
 
 async fn add(knowledge: &KnowledgeService, add: AddKnowledge) -> Result<ExitCode> {
-    let ownership = match &add.whose.owner {
-        Some(owner) => Ownership::Private(PrincipalId(owner.as_str().into())),
-        None => Ownership::Shared,
-    };
+    let ownership = ownership(&add.whose);
     let patterns = Patterns { include: add.include, exclude: add.exclude };
     let material = Material::Paths { paths: add.paths, patterns, watch: add.watch };
     let request = AddRequest { collection: add.name, id: add.id, ownership, material, tags: add.tags };
@@ -94,9 +94,46 @@ async fn add(knowledge: &KnowledgeService, add: AddKnowledge) -> Result<ExitCode
     if add.output.json {
         print_json(&report_value(&report))?;
     } else {
-        print_text(&report_text(&report, add.watch))?;
+        print_text(&report_text(&report))?;
     }
     Ok(if succeeded || report.files.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// More than any tracker exports at once.
+const LARGEST_ISSUES: u64 = 512 << 20;
+
+async fn import_issues(knowledge: &KnowledgeService, import: ImportIssues) -> Result<ExitCode> {
+    let ownership = ownership(&import.whose);
+    let mut files = Vec::new();
+    for path in &import.files {
+        let name = path.display().to_string();
+        let mut text = String::new();
+        let read = match name.as_str() {
+            "-" => std::io::stdin().take(LARGEST_ISSUES).read_to_string(&mut text),
+            _ => File::open(path).and_then(|file| file.take(LARGEST_ISSUES).read_to_string(&mut text)),
+        };
+        read.with_context(|| format!("`{name}` cannot be read · hint: give files of JSON or Markdown"))?;
+        files.push((name, text));
+    }
+    let request = IssueRequest { collection: import.collection, ownership, files };
+    let progress = ProgressLine::new("issues");
+    let report = knowledge.import_issues(&caller(&import.whose), request, &progress).await?;
+    progress.finish();
+    let failed = report.files.iter().any(|file| matches!(file.outcome, FileOutcome::Failed { .. }));
+    if import.output.json {
+        print_json(&report_value(&report))?;
+    } else {
+        print_text(&report_text(&report))?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What the command line makes is everybody's, unless it is for an owner.
+fn ownership(whose: &Whose) -> Ownership {
+    match &whose.owner {
+        Some(owner) => Ownership::Private(PrincipalId(owner.as_str().into())),
+        None => Ownership::Shared,
+    }
 }
 
 fn outcome(outcome: &FileOutcome) -> (&'static str, Option<&str>, Option<&str>) {
@@ -126,7 +163,7 @@ fn report_value(report: &AddReport) -> Value {
     json!({ "collection": collection, "files": files, "skipped": skipped, "notices": report.notices })
 }
 
-fn report_text(report: &AddReport, watch: bool) -> String {
+fn report_text(report: &AddReport) -> String {
     let mut text = String::new();
     let mut counts = [("added", 0), ("updated", 0), ("unchanged", 0), ("removed", 0), ("failed", 0)];
     for file in &report.files {
@@ -153,7 +190,7 @@ fn report_text(report: &AddReport, watch: bool) -> String {
     for notice in &report.notices {
         let _ = writeln!(text, "notice: {notice}");
     }
-    if watch {
+    if report.is_watched {
         text.push_str("a running `hindcast serve` or `hindcast mcp` keeps it up to date with these files\n");
     }
     text
@@ -442,6 +479,7 @@ fn hit_value(hit: &Hit) -> Value {
         "first_line": found.place.lines.0,
         "last_line": found.place.lines.1,
         "page": found.place.page,
+        "dated": found.document.dated.map(|dated| dated.to_string()),
         "path": found.document.source.as_ref().map(|source| &source.path),
         "stale": hit.is_stale,
         "before": hit.context.0,

@@ -15,8 +15,12 @@ use crate::{
 };
 
 pub(super) fn run(config: &Config, mcp: Mcp) -> Result<ExitCode> {
-    if let Some(McpCommand::Install(arguments)) = mcp.command {
-        let outcome = install::install(&arguments, &Surroundings::from_process()?)?;
+    if let Some(command) = mcp.command {
+        let surroundings = Surroundings::from_process()?;
+        let outcome = match command {
+            McpCommand::Install(arguments) => install::install(&arguments, &surroundings)?,
+            McpCommand::Uninstall(arguments) => install::uninstall(&arguments, &surroundings)?,
+        };
         print_text(outcome.text())?;
         return Ok(if matches!(outcome, Outcome::ClientNeeded(_)) {
             ExitCode::from(2)

@@ -18,6 +18,7 @@ mod replay;
 mod serve;
 mod store;
 mod transfer;
+mod ui;
 mod worker;
 mod xml;
 
@@ -56,6 +57,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     match options.command {
         Command::Serve(_) => serve::run(config),
         Command::Mcp(mcp) => mcp::run(config, mcp),
+        Command::Ui(ui) => ui::run(config, &ui),
         Command::Keys(keys) => keys::run(config, keys),
         Command::Audit(audit) => audit::run(config, audit),
         Command::License(license) => license::run(config, license),

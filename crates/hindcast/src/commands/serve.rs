@@ -18,8 +18,9 @@ use hindcast_services::{
 
 use super::{print_text, shed_the_start, small_runtime};
 use crate::{
+    ballast::Ballast,
     config::Config,
-    data_folder::{DataFolder, keep_from_others},
+    data_folder::{DataFolder, keep_from_others, private_folder},
     wiring, workspaces,
 };
 
@@ -31,6 +32,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
     keep_from_others();
     let folder = DataFolder::open(&config.data_dir)?;
     let lock = folder.lock()?;
+    let ballast = Ballast::of(&config.data_dir);
     workspaces::prepare(config)?;
     // The recording of a server that starts a process ends there, so one that is traced does without.
     let layers = (!is_traced()).then(|| wiring::confining_layers(config));
@@ -50,7 +52,8 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         let app = wiring::app(config, gateway.clone(), knowledge.clone(), engine, events, Vec::new())?;
         let keeping_up = tokio::spawn(knowledge.clone().keep_up());
         tokio::spawn(shed_the_start());
-        let front = Front::new(app.clone(), wiring::http_policy(&config.server));
+        tokio::spawn(ballast.keep());
+        let front = Front::new(app.clone(), wiring::http_policy(&config.server, folder.tickets()));
         // From here on a stop is waited for, so whoever reads the lines below may send one.
         let stop = stop_signal()?;
         let (watched, stopping) = (keeping_up.abort_handle(), knowledge.clone());
@@ -64,6 +67,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
             Some(text) => Some(FirstKey::show(text, &folder)?),
             None => None,
         };
+        let page = PageAddress::write(&folder, &address(config, certificate.as_ref(), port))?;
         let mut greeting = greeting(config, certificate.as_ref(), port, key.as_ref(), gateway.database());
         greeting += &confinement(layers.as_ref());
         print_text(&greeting)?;
@@ -75,6 +79,7 @@ pub(super) fn run(config: &Config) -> Result<ExitCode> {
         app.end_debug_sessions().await;
         knowledge.finish().await?;
         drop(indexes);
+        drop(page);
         served?;
         tracing::info!("stopped");
         anyhow::Ok(())
@@ -155,6 +160,38 @@ async fn first_key(gateway: &Gateway, config: &Config) -> Result<Option<String>>
     Ok(Some(gateway.create_key(request).await?.text))
 }
 
+/// Where the page is, for people on this machine.
+fn address(config: &Config, certificate: Option<&Certificate>, port: u16) -> String {
+    let address = config.server.listen.ip();
+    let host = match address {
+        address if address.is_loopback() || address.is_unspecified() => "localhost".into(),
+        std::net::IpAddr::V6(address) => format!("[{address}]"),
+        std::net::IpAddr::V4(address) => address.to_string(),
+    };
+    let scheme = if certificate.is_some() { "https" } else { "http" };
+    format!("{scheme}://{host}:{port}")
+}
+
+/// A file that tells `hindcast ui` where the page is; gone with this.
+struct PageAddress(PathBuf);
+
+impl PageAddress {
+    fn write(folder: &DataFolder, address: &str) -> Result<Self> {
+        private_folder(&folder.tickets()).context("cannot make the folder of tickets")?;
+        let path = folder.page_address();
+        std::fs::write(&path, address).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for PageAddress {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            tracing::debug!(%error, "the page's address stays");
+        }
+    }
+}
+
 fn greeting(
     config: &Config,
     certificate: Option<&Certificate>,
@@ -162,14 +199,8 @@ fn greeting(
     key: Option<&FirstKey>,
     database: Option<&str>,
 ) -> String {
-    let address = config.server.listen.ip();
-    let host = if address.is_loopback() || address.is_unspecified() {
-        "localhost".into()
-    } else {
-        address.to_string()
-    };
-    let scheme = if certificate.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{host}:{port}/mcp");
+    let page = address(config, certificate, port);
+    let url = format!("{page}/mcp");
     let elsewhere = database.map_or_else(String::new, |database| {
         format!("; knowledge base, keys, limits, license and audit trail: PostgreSQL at {database}")
     });
@@ -184,8 +215,10 @@ fn greeting(
         }
         _ => String::new(),
     };
+    let shown = format!("page for people: {page}/ (`hindcast ui` opens it)\n");
     let Some(key) = key else {
         text += "keys: `hindcast keys list` shows them, `hindcast keys create --name NAME` makes another\n";
+        text += &shown;
         return text;
     };
     let (told, given) = match key {
@@ -196,7 +229,7 @@ fn greeting(
         }
     };
     text += &format!(
-        "{told}\nIt is for you: what it launches is not confined. Make others with `hindcast keys create --name NAME`.\n\n\
+        "{told}\n{shown}It is for you: what it launches is not confined. Make others with `hindcast keys create --name NAME`.\n\n\
          Try it:\n  curl{trust} -X POST {url} \\\n    \
          -H \"Authorization: Bearer {given}\" \\\n    -H \"Content-Type: application/json\" \\\n    \
          -d '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{{}}}}'\n"

@@ -41,8 +41,12 @@ pub(super) struct Key {
 pub(super) enum Kind {
     Text,
     Boolean,
-    Integer { minimum: i64, maximum: i64 },
-    List,
+    Integer {
+        minimum: i64,
+        maximum: i64,
+    },
+    /// Of texts; only of these, unless there are none.
+    List(Vec<String>),
     Choice(Vec<String>),
     Table,
 }
@@ -93,11 +97,8 @@ fn variable_of(path: &str) -> String {
 
 impl Kind {
     fn of(property: &Value) -> Self {
-        // A choice whose variants are documented is a `oneOf` of constants, otherwise an `enum`.
-        let variants = property["oneOf"].as_array().or_else(|| property["enum"].as_array());
-        if let Some(variants) = variants {
-            let names = variants.iter().map(|variant| variant.get("const").unwrap_or(variant));
-            return Self::Choice(names.filter_map(Value::as_str).map(str::to_owned).collect());
+        if let Some(names) = choices(property) {
+            return Self::Choice(names);
         }
         // The type of an optional value is an array such as ["string", "null"].
         let type_name = match &property["type"] {
@@ -110,11 +111,24 @@ impl Kind {
                 maximum: property["maximum"].as_i64().unwrap_or(i64::MAX),
             },
             Some("boolean") => Self::Boolean,
-            Some("array") => Self::List,
+            Some("array") => Self::List(choices(&property["items"]).unwrap_or_default()),
             Some("object") => Self::Table,
             _ => Self::Text,
         }
     }
+}
+
+/// The constants that a schema chooses between.
+fn choices(schema: &Value) -> Option<Vec<String>> {
+    // A choice whose variants are documented is a `oneOf` of constants, otherwise an `enum`.
+    let variants = schema["oneOf"].as_array().or_else(|| schema["enum"].as_array())?;
+    let names = variants.iter().map(|variant| variant.get("const").unwrap_or(variant));
+    Some(names.filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+fn one_of(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 impl Key {
@@ -126,12 +140,10 @@ impl Key {
                 format!("a whole number from {minimum} to {maximum}")
             }
             Kind::Table => "tables, in the file only".to_owned(),
-            Kind::List if self.holds_paths => "a list of paths".to_owned(),
-            Kind::List => "a list of texts".to_owned(),
-            Kind::Choice(names) => {
-                let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-                format!("one of {}", quoted.join(", "))
-            }
+            Kind::List(_) if self.holds_paths => "a list of paths".to_owned(),
+            Kind::List(names) if names.is_empty() => "a list of texts".to_owned(),
+            Kind::List(names) => format!("a list of {}", one_of(names)),
+            Kind::Choice(names) => format!("one of {}", one_of(names)),
             Kind::Text if self.holds_paths => "a path".to_owned(),
             Kind::Text => match self.default.as_str() {
                 Some(default) => format!("a text such as `{default}`"),
@@ -152,7 +164,7 @@ impl Key {
             Kind::Integer { .. } => {
                 text.parse().map(toml::Value::Integer).map_err(|_| "it is not a whole number")
             }
-            Kind::List => {
+            Kind::List(_) => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
                 Ok(toml::Value::Array(items.map(toml::Value::from).collect()))
             }
@@ -175,11 +187,14 @@ impl Key {
             (Kind::Integer { .. }, _) => expected("a whole number"),
             (Kind::Boolean, toml::Value::Boolean(_)) => None,
             (Kind::Boolean, _) => expected("a boolean"),
-            (Kind::List, toml::Value::Array(items)) => {
-                let wrong = items.iter().find(|item| !item.is_str())?;
-                Some(format!("expected texts in the list, found {}", wrong.type_str()))
-            }
-            (Kind::List, _) => expected("a list"),
+            (Kind::List(names), toml::Value::Array(items)) => items.iter().find_map(|item| {
+                let Some(name) = item.as_str() else {
+                    return Some(format!("expected texts in the list, found {}", item.type_str()));
+                };
+                let known = names.is_empty() || names.iter().any(|known| known == name);
+                (!known).then(|| format!("there is no choice `{name}`"))
+            }),
+            (Kind::List(_), _) => expected("a list"),
             (Kind::Table, toml::Value::Table(_)) => None,
             (Kind::Table, _) => expected("a table"),
             (Kind::Choice(names), toml::Value::String(name)) => {
@@ -244,7 +259,10 @@ mod tests {
         assert_eq!(key("server.listen").kind, Kind::Text);
         assert_eq!(key("server.http").kind, Kind::Boolean);
         assert_eq!(key("server.tls_cert").kind, Kind::Text);
-        assert_eq!(key("server.allowed_hosts").kind, Kind::List);
+        assert_eq!(key("server.allowed_hosts").kind, Kind::List(Vec::new()));
+        assert!(
+            matches!(key("server.toolsets").kind, Kind::List(names) if names.contains(&"xml".to_owned()))
+        );
         assert_eq!(key("server.max_body_bytes").kind, Kind::Integer { minimum: 1024, maximum: 1 << 30 });
         let choices = vec!["slash".to_owned(), "underscore".to_owned()];
         assert_eq!(key("server.tool_names").kind, Kind::Choice(choices));

@@ -155,7 +155,7 @@ impl Loader<'_> {
 
     fn take_variable(&mut self, key: &Key, text: &str) {
         // `VARIABLE=` is how a shell takes a setting back; only a list has a use for being empty.
-        if text.trim().is_empty() && key.kind != Kind::List {
+        if text.trim().is_empty() && !matches!(key.kind, Kind::List(_)) {
             return;
         }
         let origin = Origin::Variable(key.variable.clone());

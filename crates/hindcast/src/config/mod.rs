@@ -20,6 +20,7 @@ pub(crate) use sources::{FlagValue, Origin, Sources};
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
+use clap::ValueEnum as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +119,9 @@ pub(crate) struct Server {
     /// How tools are listed: `debugger/launch` or `debugger_launch`. Both names can always be
     /// called.
     pub(crate) tool_names: ToolNames,
+    /// Which groups of tools are offered, with their resources and prompts. What is left out cannot be
+    /// called, and costs a client's model nothing.
+    pub(crate) toolsets: Vec<Toolset>,
     /// Largest request body in bytes.
     #[schemars(range(min = 1024, max = 1_073_741_824))]
     pub(crate) max_body_bytes: u64,
@@ -278,6 +282,10 @@ pub(crate) struct Knowledge {
     /// Largest file that is taken in, in bytes.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub(crate) max_file_bytes: u64,
+    /// Bytes that the documents, passages and vectors of an owner of keys may take. What others add to a shared collection counts
+    /// for whoever made it. The local user has as much as the disk.
+    #[schemars(range(min = 0, max = 1_099_511_627_776_u64))]
+    pub(crate) owner_bytes: u64,
     /// Folders whose files, at any depth, `knowledge/add` may read for callers over HTTP. Empty: none.
     #[schemars(extend("format" = "path"))]
     pub(crate) allowed_folders: Vec<PathBuf>,
@@ -288,7 +296,7 @@ pub(crate) struct Knowledge {
     /// missed when it is not there. An address that ends in `/v1` is any server that speaks OpenAI's chat completions, such as
     /// llama.cpp or vLLM. `off`: not at all.
     pub(crate) ollama_url: Option<String>,
-    /// A file with the key for a server whose address ends in `/v1`.
+    /// A file with the key for a server whose address ends in `/v1`, for answers and for `openai:MODEL`.
     pub(crate) chat_key_file: Option<PathBuf>,
     /// The Ollama model that answers when a question names none. Without this key the one that is used most.
     pub(crate) chat_model: Option<String>,
@@ -336,6 +344,22 @@ pub(crate) enum ToolNames {
     Underscore,
 }
 
+/// A group of tools that can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Toolset {
+    /// Quota, license, audit trail
+    Account,
+    /// Programs that run, and their past
+    Debugger,
+    /// Collections of documents
+    Knowledge,
+    /// What remote callers bring to be debugged
+    Workspace,
+    /// XPath and XML Schema
+    Xml,
+}
+
 /// The least important messages that are still logged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -372,6 +396,25 @@ impl ToolNames {
         match self {
             Self::Slash => "slash",
             Self::Underscore => "underscore",
+        }
+    }
+}
+
+impl Toolset {
+    /// The name as written in the configuration and after `--toolsets`.
+    pub(crate) fn name(self) -> &'static str {
+        hindcast_server::Toolset::from(self).name()
+    }
+}
+
+impl From<Toolset> for hindcast_server::Toolset {
+    fn from(toolset: Toolset) -> Self {
+        match toolset {
+            Toolset::Account => Self::Account,
+            Toolset::Debugger => Self::Debugger,
+            Toolset::Knowledge => Self::Knowledge,
+            Toolset::Workspace => Self::Workspace,
+            Toolset::Xml => Self::Xml,
         }
     }
 }
@@ -424,6 +467,7 @@ impl Default for Server {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             tool_names: ToolNames::default(),
+            toolsets: Toolset::value_variants().to_vec(),
             max_body_bytes: 4 * 1024 * 1024,
             max_connections: 4096,
             connection_timeout_ms: 10_000,
@@ -451,6 +495,7 @@ impl Default for Knowledge {
     fn default() -> Self {
         Self {
             max_file_bytes: 100 * 1024 * 1024,
+            owner_bytes: 8 << 30,
             allowed_folders: Vec::new(),
             fetch_model: true,
             ollama_url: None,

@@ -132,6 +132,10 @@ fn check_texts(loaded: &Loaded, found: &mut Vec<Problem>) {
 
 fn check_policy(loaded: &Loaded, found: &mut Vec<Problem>) {
     let debug = &loaded.config.debug;
+    if loaded.config.server.toolsets.is_empty() {
+        let remedy = "name at least one, or leave the key out: then all are offered";
+        found.push(problem(loaded, "server.toolsets", "", "nothing would be offered", remedy));
+    }
     let lists = [
         ("debug.allowed_programs", &*debug.allowed_programs),
         ("debug.allowed_folders", &*debug.allowed_folders),

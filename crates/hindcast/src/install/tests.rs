@@ -1,7 +1,10 @@
+use std::fs;
+
 use clap::Parser;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::*;
+use super::{document::Format, *};
 
 /// A home folder and a project of their own.
 struct Place {
@@ -13,6 +16,12 @@ struct Place {
 struct CommandLine {
     #[command(flatten)]
     install: InstallArgs,
+}
+
+#[derive(Parser)]
+struct UninstallLine {
+    #[command(flatten)]
+    uninstall: UninstallArgs,
 }
 
 impl Place {
@@ -50,6 +59,12 @@ impl Place {
         install(&parsed.install, &self.surroundings)
     }
 
+    fn uninstall(&self, arguments: &[&str]) -> Result<Outcome, InstallError> {
+        let line = ["uninstall"].iter().chain(arguments);
+        let parsed = UninstallLine::try_parse_from(line).expect("valid arguments");
+        uninstall(&parsed.uninstall, &self.surroundings)
+    }
+
     /// What went wrong, with the changing name of the folder written as `HERE`.
     fn error(&self, arguments: &[&str]) -> String {
         let error = self.install(arguments).expect_err("an error").to_string();
@@ -57,11 +72,17 @@ impl Place {
     }
 }
 
-const CLIENTS: [(&str, &str); 4] = [
+const CLIENTS: [(&str, &str); 10] = [
     ("claude-code", "project/.mcp.json"),
     ("claude-desktop", "home/.config/Claude/claude_desktop_config.json"),
     ("vscode", "project/.vscode/mcp.json"),
     ("cursor", "home/.cursor/mcp.json"),
+    ("windsurf", "home/.codeium/windsurf/mcp_config.json"),
+    ("zed", "home/.config/zed/settings.json"),
+    ("jetbrains", "home/.junie/mcp/mcp.json"),
+    ("gemini-cli", "home/.gemini/settings.json"),
+    ("codex", "home/.codex/config.toml"),
+    ("opencode", "home/.config/opencode/opencode.json"),
 ];
 
 #[test]
@@ -74,13 +95,21 @@ fn each_client_gets_its_file_in_its_own_shape() {
         json!({"mcpServers": {"hindcast": {"command": command, "args": arguments}}}),
         json!({"servers": {"hindcast": {"type": "stdio", "command": command, "args": arguments}}}),
         json!({"mcpServers": {"hindcast": {"type": "stdio", "command": command, "args": arguments}}}),
+        json!({"mcpServers": {"hindcast": {"command": command, "args": arguments}}}),
+        json!({"context_servers": {"hindcast": {"source": "custom", "command": command, "args": arguments, "env": {}}}}),
+        json!({"mcpServers": {"hindcast": {"command": command, "args": arguments}}}),
+        json!({"mcpServers": {"hindcast": {"command": command, "args": arguments}}}),
+        json!({"mcp_servers": {"hindcast": {"command": command, "args": arguments}}}),
+        json!({"mcp": {"hindcast": {
+            "type": "local", "command": [command, "mcp", "--tool-names", "underscore"], "enabled": true,
+        }}}),
     ];
     for ((client, file), expected) in CLIENTS.iter().zip(entries) {
         let outcome = place.install(&["--client", client]).expect("an outcome");
         assert!(matches!(outcome, Outcome::Written(_)), "{outcome:?}");
         assert!(outcome.text().contains(file), "{outcome:?}");
-        let written: Value = serde_json::from_str(&place.read(file)).expect("JSON");
-        assert_eq!(written, expected, "{client}");
+        let format = if file.ends_with(".toml") { Format::Toml } else { Format::Json };
+        assert_eq!(format.parse(&place.read(file)).expect("a document"), expected, "{client}");
     }
 }
 
@@ -94,6 +123,47 @@ fn a_second_time_nothing_is_written() {
         assert!(matches!(&outcome, Outcome::UpToDate(text) if text.contains("already up to date")));
         assert_eq!(place.read(file), before);
     }
+}
+
+#[test]
+fn what_was_installed_is_taken_out_again_and_nothing_else() {
+    let place = Place::new();
+    for (client, file) in CLIENTS {
+        let (before, rest) = if file.ends_with(".toml") {
+            ("model = 'x' # mine\n", "model = 'x' # mine\n".to_owned())
+        } else {
+            let section = Client::from_str(client, false).expect("a client").section();
+            ("{\n  \"theme\": 1\n}\n", format!("{{\n  \"theme\": 1,\n  \"{section}\": {{}}\n}}\n"))
+        };
+        place.put(file, before);
+        place.install(&["--client", client]).expect("an outcome");
+        assert_ne!(place.read(file), before, "{client}");
+        let removed = place.uninstall(&["--client", client]).expect("an outcome");
+        assert!(matches!(&removed, Outcome::Written(text) if text.contains(file)), "{removed:?}");
+        assert_eq!(place.read(file), rest, "{client}");
+        let again = place.uninstall(&["--client", client]).expect("an outcome");
+        assert!(matches!(again, Outcome::UpToDate(_)), "{again:?}");
+        assert_eq!(place.read(file), rest, "{client}");
+    }
+    place.put("home/.cursor/mcp.json", "{\"mcpServers\": {\"hindcast\": {\"command\": \"npx\"}}}");
+    let other = place.uninstall(&["--client", "cursor"]).expect_err("another program").to_string();
+    assert!(other.contains("starts `npx`, nothing was written"), "{other}");
+}
+
+#[test]
+fn comments_of_the_user_stay() {
+    let place = Place::new();
+    let users = "// Zed settings\n{\n  \"theme\": \"One\", // dark\n}\n";
+    place.put("home/.config/zed/settings.json", users);
+    place.install(&["--client", "zed"]).expect("an outcome");
+    let written = place.read("home/.config/zed/settings.json");
+    assert!(
+        written.starts_with("// Zed settings\n{\n  \"theme\": \"One\", // dark\n  \"context_servers\""),
+        "{written}"
+    );
+    place.put("home/.config/opencode/opencode.jsonc", "{}");
+    place.install(&["--client", "opencode"]).expect("an outcome");
+    assert!(place.read("home/.config/opencode/opencode.jsonc").contains("\"hindcast\""));
 }
 
 #[test]
@@ -163,9 +233,9 @@ fn an_empty_file_is_as_good_as_none() {
 fn a_file_that_cannot_be_understood_is_left_alone() {
     for (text, expected) in [
         (
-            "{\n  // mine\n  \"servers\": {}\n}",
+            "{\n  mine\n  \"servers\": {}\n}",
             "HERE/project/.vscode/mcp.json is not valid JSON (key must be a string at line 2 column 3), nothing was \
-             written · hint: comments are fine for some clients but not here; add this by hand:\n{\n  \"servers\": {",
+             written · hint: mend the file; this is the entry:\n{\n  \"servers\": {",
         ),
         ("[]", "the outermost value in HERE/project/.vscode/mcp.json is not an object, nothing was written"),
         ("{\"servers\": 1}", "`servers` in HERE/project/.vscode/mcp.json is not an object"),
@@ -198,7 +268,7 @@ fn printing_shows_path_and_snippet_and_writes_nothing() {
     assert_eq!(snippet["servers"]["hindcast"]["command"], "/opt/bin/hindcast");
     assert!(!place.path("project/.vscode").exists());
     let all = place.install(&["--print"]).expect("an outcome");
-    assert_eq!(all.text().matches("/opt/bin/hindcast").count(), 4);
+    assert_eq!(all.text().matches("/opt/bin/hindcast").count(), 10);
 }
 
 #[test]
@@ -227,16 +297,19 @@ fn a_project_can_be_named_where_the_client_has_projects() {
 fn without_a_client_the_ones_found_are_listed_and_nothing_is_written() {
     let place = Place::new();
     let none = place.install(&[]).expect("an outcome");
-    assert!(none.text().starts_with("found none of claude-code, claude-desktop, vscode, cursor\n"));
-    place.put("home/.cursor/mcp.json", "{ // comment\n}");
+    assert!(none.text().starts_with("found none of claude-code, claude-desktop, vscode, cursor, windsurf,"));
+    place.put("home/.cursor/mcp.json", "{ broken\n}");
     place.install(&["--client", "claude-code"]).expect("an outcome");
     fs::create_dir_all(place.path("home/.config/Claude")).expect("a folder");
     let outcome = place.install(&[]).expect("an outcome");
     let Outcome::ClientNeeded(text) = &outcome else { panic!("{outcome:?}") };
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
-    assert!(lines[0].starts_with("claude-code     already up to date in "), "{text}");
-    assert!(lines[1].starts_with("claude-desktop  would write `hindcast` to "), "{text}");
+    assert!(
+        lines[0].starts_with("claude-code     `hindcast` in ") && lines[0].ends_with("is already up to date"),
+        "{text}"
+    );
+    assert!(lines[1].starts_with("claude-desktop  would write `hindcast` in "), "{text}");
     assert!(lines[2].starts_with("cursor          ") && lines[2].contains("is not valid JSON"), "{text}");
     assert!(lines[3].starts_with("nothing was written · hint: name one with `--client`"), "{text}");
     assert!(!place.path("home/.config/Claude/claude_desktop_config.json").exists());
@@ -274,4 +347,14 @@ fn a_name_that_clients_refuse_is_refused_at_once() {
     let place = Place::new();
     place.install(&["--client", "claude-code", "--name", "my-debugger"]).expect("an outcome");
     assert!(place.read("project/.mcp.json").contains("\"my-debugger\": {"));
+}
+
+#[test]
+fn a_client_can_be_told_to_offer_only_some_tools() {
+    let place = Place::new();
+    place.install(&["--client", "cursor", "--toolsets", "debugger,xml"]).expect("installed");
+    let kept = place.read("home/.cursor/mcp.json");
+    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    let arguments = &kept["mcpServers"]["hindcast"]["args"];
+    assert_eq!(*arguments, json!(["mcp", "--tool-names", "underscore", "--toolsets", "debugger,xml"]));
 }

@@ -30,6 +30,8 @@ pub(crate) enum Knowledge {
     Export(ExportKnowledge),
     /// Make a collection from a file that was exported
     Import(ImportKnowledge),
+    /// Take issues of a tracker into a collection, for `debugger/find_similar_bugs`; those that are there already are replaced
+    ImportIssues(ImportIssues),
     /// Show the figures of a collection
     Stats(OneCollection),
     /// Find passages by words and by meaning
@@ -126,6 +128,21 @@ pub(crate) struct ImportKnowledge {
     /// What the new collection is called (default: as it was)
     #[arg(long)]
     pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) whose: Whose,
+    #[command(flatten)]
+    pub(crate) output: Json,
+}
+
+#[derive(Args)]
+pub(crate) struct ImportIssues {
+    /// JSON as GitHub's API, `gh issue list --json …` or GitLab's API give it, or Markdown, one issue a file; `-` for standard
+    /// input (JSON)
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The collection; made if there is none
+    #[arg(long, default_value = "Issues", value_name = "NAME")]
+    pub(crate) collection: String,
     #[command(flatten)]
     pub(crate) whose: Whose,
     #[command(flatten)]
@@ -235,10 +252,10 @@ pub(crate) struct SearchKnowledge {
     /// Only documents with this tag
     #[arg(long)]
     pub(crate) tag: Option<String>,
-    /// Only documents that changed from this date on, such as 2021-01-01
+    /// Only documents from this date on, such as 2021-01-01
     #[arg(long, value_name = "DATE")]
     pub(crate) since: Option<String>,
-    /// Only documents that last changed before this date
+    /// Only documents up to this date, which is included where it is a day
     #[arg(long, value_name = "DATE")]
     pub(crate) until: Option<String>,
     /// Also show so many passages before and after each

@@ -9,7 +9,7 @@ use hindcast_core::{
         Interrupt, Layer, MemoryBlock, Module, Movement, Outcome, Place, PointerPage, PointerSearch,
         Question, RawMemory, Recording, Region, Register, RegisterSet, Registers, RuntimeAddr, SourceFile,
         Stack, Stop, Target, TellLoss, Thread, ThreadId, TimeTravel, TimelinePage, TimelineQuery,
-        TraceRequest, Trigger, Variable, VariablePage, VariableQuery, When,
+        TraceRequest, Trigger, Variable, VariablePage, VariableQuery, View, When,
     },
     progress::Progress,
 };

@@ -21,6 +21,7 @@ macro_rules! seam {
                 Breakpoints: fn breakpoints() -> Vec<Breakpoint>;
                 Threads: fn threads() -> Vec<Thread>;
                 Stack: fn stack(thread: ThreadId, max_frames: u32) -> Stack;
+                StackIn: fn stack_in(view: View, thread: ThreadId, max_frames: u32) -> Stack;
                 Variables: fn variables(query: (&VariableQuery)) -> VariablePage;
                 Evaluate: fn evaluate(evaluation: (&Evaluation)) -> Variable;
                 Modules: fn modules() -> Vec<Module>;

@@ -23,7 +23,7 @@ use nix::sys::signal::Signal;
 
 use crate::{
     data_folder::usual_umask,
-    engines::{engine_of_attach, engine_of_launch},
+    engines::{engine_of_attach, engine_of_launch, with_interpreter},
 };
 
 use super::{
@@ -79,7 +79,9 @@ impl DebugEngine for WorkerEngine {
         if engine == Engine::Dotnet {
             self.name_dotnet(&mut env);
         }
-        let beginning = Beginning::Launch(LaunchRequest { env, ..request.clone() });
+        let request = LaunchRequest { env, ..request.clone() };
+        let request = with_interpreter(&request, std::iter::empty(), &self.profiles).into_owned();
+        let beginning = Beginning::Launch(request.clone());
         let begun = self.begin(beginning, &request.output);
         begun.map_err(|error| match error {
             DebugError::LaunchFailed(reason) if self.confinement.is_some() && engine != Engine::Native => {

@@ -87,7 +87,7 @@ fn told_of(backend: &mut dyn DebugBackend) -> String {
     });
     tell!(backend.add_breakpoint(trigger), backend.breakpoints().unwrap());
     let thread = backend.threads().unwrap()[0].id;
-    let frame = FrameRef { thread, index: 0 };
+    let frame = FrameRef::of(thread, 0);
     tell!(backend.run(Movement::Step { thread, granularity: Granularity::Line, count: 1 }));
     let enabled = BreakpointChange { enabled: Some(false), ..BreakpointChange::default() };
     let id = backend.breakpoints().unwrap()[0].id;

@@ -21,7 +21,7 @@ use hindcast_core::debug::{
     AttachRequest, BreakpointChange, BreakpointId, CompletionKind, Confinement, CoreRequest, ElementSearch,
     Ending, Evaluation, FrameRef, LaunchRequest, Layer, Movement, OutputStream, Place, PointerSearch,
     Question, RegisterSet, RuntimeAddr, Target, ThreadId, TimelineQuery, TraceFileRequest, TraceRequest,
-    Trigger, VariableQuery, as_base64,
+    Trigger, VariableQuery, View, as_base64,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

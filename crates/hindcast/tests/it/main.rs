@@ -25,6 +25,7 @@ mod dotnet;
 mod errors;
 #[cfg(target_os = "linux")]
 mod finding;
+mod full_disk;
 mod hanging;
 mod hosted;
 mod keys;
@@ -39,8 +40,11 @@ mod license;
 mod limits;
 mod long_history;
 mod overtime;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod page;
 #[cfg(target_os = "linux")]
 mod process_trees;
+mod python_in_time;
 mod questions;
 #[cfg(target_os = "linux")]
 mod races;
@@ -56,6 +60,8 @@ mod several_servers;
 #[cfg(target_os = "linux")]
 mod shared_knowledge;
 mod shutdown;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod similar_bugs;
 #[cfg(target_os = "linux")]
 mod store_migration;
 #[cfg(target_os = "linux")]
@@ -63,6 +69,7 @@ mod store_network;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod tenants;
 mod time_travel;
+mod toolsets;
 mod wire;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod without_namespaces;

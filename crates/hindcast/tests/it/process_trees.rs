@@ -214,6 +214,36 @@ fn a_tree_that_is_let_go_goes_on() {
 }
 
 #[test]
+fn what_a_program_prints_after_it_was_let_go_does_not_end_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "sleep 0.3 && seq 100000 && seq 1000 >&2 && echo yes > \"$1\"";
+    for (number, arguments) in [
+        json!({ "record": true }),
+        json!({ "record": false }),
+        json!({ "terminal": true }),
+        json!({ "stop_at_entry": true, "stdin": "never read" }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let done = folder.path().join(number.to_string());
+        let mut launch = json!({ "program": "sh", "args": ["-c", script, "sh", done] });
+        launch.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
+        let mut client = Client::new();
+        let pid = pid_in(&client.call("debugger/launch", launch));
+        client.call("debugger/disconnect", json!({ "terminate": false }));
+        if number % 2 == 0 {
+            // Also where the server is gone.
+            drop(client);
+        }
+        eventually("it comes to its end", || fs::read_to_string(&done).is_ok_and(|text| text == "yes\n"));
+        eventually("nobody waits for what it prints", || !is_alive(pid));
+        let name = folder.path().join(number.to_string()).display().to_string();
+        eventually("nothing is left", || processes(&name).is_empty());
+    }
+}
+
+#[test]
 fn a_forked_child_is_followed_and_recorded_from_the_fork_on() {
     let children = Fixture::c("children");
     let crashed = children.build().line("crashed");

@@ -96,3 +96,24 @@ fn a_fix_is_tried_before_it_is_written() {
     let refused = client.refused("debugger/what_if", json!({}));
     assert!(refused.to_string().contains("no change is named"), "{refused}");
 }
+
+#[test]
+fn a_running_answer_tells_how_many_hits_there_were_by_now() {
+    let mut client = Client::new();
+    let passes = Fixture::c("passes");
+    client.launch(&passes, &[]);
+    // A variable of a thread is looked at pass by pass.
+    let line = passes.build().line("pass");
+    client.call(
+        "debugger/set_breakpoint",
+        json!({ "file": "passes.c", "line": line, "count_only": true, "condition": "own % 100 == 1" }),
+    );
+    assert!(client.call("debugger/continue", json!({})).contains("breakpoint 1: 50 hits"));
+    client.call("debugger/goto", json!({ "moment": "start" }));
+    let running = client.call("debugger/continue", json!({ "timeout_ms": 1000 }));
+    if running.starts_with("Running") {
+        assert!(!running.contains(": 0 hits") && !running.contains(": 50 hits"), "{running}");
+    }
+    let ended = client.call("debugger/wait", json!({ "until": "stopped", "timeout_ms": 50_000 }));
+    assert!(ended.contains("breakpoint 1: 50 hits"), "{ended}");
+}

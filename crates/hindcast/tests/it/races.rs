@@ -53,10 +53,11 @@ fn races_that_plain_runs_hardly_ever_show_are_found() {
     assert!(5 * missed.len() <= races.len(), "{missed:?}");
 }
 
-/// How often they fail by themselves; whoever runs all oracles knows that they are races worth the name.
+/// How often the races fail without a recorder. Other work on the machine makes them fail more often, so this is asked only
+/// where all oracles run.
 #[test]
 fn plain_runs_hardly_ever_show_them() {
-    let runs = oracle_size(20, 300);
+    let runs = oracle_size(0, 300);
     let program = program();
     for race in RACES {
         let fails = |_: &usize| !Command::new(&program).arg(race).output().expect("it runs").status.success();

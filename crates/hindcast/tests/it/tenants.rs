@@ -155,7 +155,9 @@ fn calls(tool: &Value, victim: &Victim) -> Vec<(String, Value)> {
     let mut all = vec![Value::Object(base.clone())];
     // Every tool takes a session, whether it lists it or not.
     let session = json!({ "type": "string" });
-    let named = parameters.iter().map(|(name, schema)| (name.as_str(), schema));
+    // What it is told it keeps for the asker, who would be told it by others then.
+    let keeps = tool["name"] == "debugger/save_finding";
+    let named = parameters.iter().filter(|_| !keeps).map(|(name, schema)| (name.as_str(), schema));
     for (name, parameter) in named.chain([("session_id", &session)]) {
         for value in attempts(parameter, victim) {
             let mut arguments = base.clone();

@@ -25,7 +25,8 @@ impl Breakpoints {
     pub(super) fn add(&mut self, trigger: Trigger, binding: Binding) -> Breakpoint {
         self.last += 1;
         let id = BreakpointId(self.last);
-        let added = Breakpoint { id, trigger, binding, hit_count: 0, notifications_sent: 0 };
+        let added =
+            Breakpoint { id, trigger, binding, hit_count: 0, notifications_sent: 0, counts: Vec::new() };
         self.all.push(added.clone());
         added
     }

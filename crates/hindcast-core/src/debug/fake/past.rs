@@ -49,8 +49,8 @@ impl FakeBackend {
     }
 
     pub(super) fn note(&mut self, kind: HappeningKind, what: String) {
-        let happening =
-            Happening { moment: moment(self.at), kind, what, location: Some(self.location(self.at)) };
+        let location = Some(self.location(self.at));
+        let happening = Happening { moment: moment(self.at), kind, what, location, thread: None };
         if let Some(recorder) = &mut self.recorder {
             recorder.happenings.push(happening);
         }
@@ -263,6 +263,7 @@ impl TimeTravel for FakeBackend {
             end: recorded.then(|| moment(self.furthest())),
             events: if recorded { self.furthest() as u64 } else { 0 },
             checkpoints: if recorded { (self.furthest() / STEPS_A_SNAPSHOT + 1) as u64 } else { 0 },
+            checkpoints_at: Vec::new(),
             bytes: 0,
             turns: 0,
             capabilities: vec![Capability {
@@ -308,7 +309,7 @@ impl TimeTravel for FakeBackend {
             let from = write.from.clone();
             writes.push(write);
             let Some(text) = from else { break };
-            watched = Watched::Expression { text, frame: super::super::FrameRef { thread: MAIN, index: 0 } };
+            watched = Watched::Expression { text, frame: super::super::FrameRef::of(MAIN, 0) };
             at = writer;
         }
         Ok(Finding::LastWrite(writes))

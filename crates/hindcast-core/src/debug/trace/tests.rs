@@ -35,6 +35,7 @@ fn head() -> TraceHead {
             end: Some(moment(9)),
             events: 2,
             checkpoints: 1,
+            checkpoints_at: Vec::new(),
             bytes: 100,
             turns: 0,
             capabilities: Vec::new(),
@@ -57,6 +58,7 @@ fn happening() -> Happening {
         kind: HappeningKind::Breakpoint,
         what: "breakpoint 1".into(),
         location: Some(location),
+        thread: Some(ThreadId(7)),
     }
 }
 

@@ -26,11 +26,11 @@ pub(super) struct Built {
     pub(super) escape: (Range<u64>, u64),
 }
 
-const RAX: u8 = 0;
+pub(super) const RAX: u8 = 0;
 
 /// What a sieve keeps at the end of its room, in words from there.
 #[derive(Clone, Copy)]
-enum Slot {
+pub(super) enum Slot {
     Rcx = 1,
     Rdx,
     Counter,
@@ -39,6 +39,10 @@ enum Slot {
     Number,
     Summand,
     Passes,
+    /// Of a live program: whether this pass was counted.
+    Counted,
+    /// The value that is counted by.
+    Value,
 }
 
 /// Where the counter of a sieve is.
@@ -51,12 +55,12 @@ pub(super) fn passes_of(counter: u64) -> u64 {
     counter + 8 * Slot::Counter as u64 - 8 * Slot::Passes as u64
 }
 
-fn address(entry: u64, slot: Slot) -> u64 {
+pub(super) fn address(entry: u64, slot: Slot) -> u64 {
     mapped_around(entry).end - 8 * slot as u64
 }
 
 /// Whether the processor can keep its flags in a register.
-fn keeps_flags() -> bool {
+pub(super) fn keeps_flags() -> bool {
     const EXTENDED: u32 = 0x8000_0001;
     core::arch::x86_64::__cpuid(EXTENDED).ecx & 1 == 1
 }
@@ -106,21 +110,21 @@ pub(super) fn build(site: &Site, entry: u64, check: Option<&Check>, counter: u64
     })
 }
 
-struct Writer {
-    code: Code,
-    entry: u64,
+pub(super) struct Writer {
+    pub(super) code: Code,
+    pub(super) entry: u64,
 }
 
 impl Writer {
-    fn store(&mut self, register: u8, slot: Slot) {
+    pub(super) fn store(&mut self, register: u8, slot: Slot) {
         self.code.store(register, address(self.entry, slot));
     }
 
-    fn load(&mut self, register: u8, slot: Slot) {
+    pub(super) fn load(&mut self, register: u8, slot: Slot) {
         self.code.load(register, address(self.entry, slot));
     }
 
-    fn save(&mut self, flags: bool) {
+    pub(super) fn save(&mut self, flags: bool) {
         self.store(RCX, Slot::Rcx);
         self.store(RDX, Slot::Rdx);
         if flags {
@@ -131,7 +135,7 @@ impl Writer {
         }
     }
 
-    fn restore(&mut self, flags: bool) {
+    pub(super) fn restore(&mut self, flags: bool) {
         if flags {
             self.load(RAX, Slot::Flags);
             // add al, 0x7f, which overflows where it did; sahf
@@ -143,7 +147,7 @@ impl Writer {
     }
 
     /// Stops with everything as it was; where.
-    fn trap(&mut self, flags: bool) -> u64 {
+    pub(super) fn trap(&mut self, flags: bool) -> u64 {
         self.restore(flags);
         let at = self.code.here();
         self.code.push(&[0xcc]);
@@ -151,7 +155,7 @@ impl Writer {
     }
 
     /// Jumps, to where is yet to be said, where the condition is as `wanted`; else it goes on behind.
-    fn jumps_where(&mut self, check: &Check, wanted: bool) -> Option<Vec<usize>> {
+    pub(super) fn jumps_where(&mut self, check: &Check, wanted: bool) -> Option<Vec<usize>> {
         match check {
             Check::Not(check) => self.jumps_where(check, !wanted),
             Check::And(left, right) if wanted => self.jumps_where_both(left, right, true),
@@ -206,7 +210,7 @@ impl Writer {
     }
 
     /// A number in rax; rcx and rdx are lost.
-    fn number(&mut self, number: &Number) -> Option<()> {
+    pub(super) fn number(&mut self, number: &Number) -> Option<()> {
         match number {
             Number::Constant(value) => self.code.constant(RAX, *value),
             Number::Value { place, pointers, size, signed } => {

@@ -6,6 +6,7 @@
 
 mod code;
 mod end;
+mod live;
 
 use std::ops::Range;
 
@@ -13,7 +14,10 @@ use hindcast_core::debug::BreakpointId;
 use hindcast_symbols::expression::Check;
 
 use self::code::Built;
-pub(crate) use self::end::End;
+pub(crate) use self::{
+    end::End,
+    live::{Back, LiveGate, LiveSieve, VALUES},
+};
 use super::{
     Functions, ReplayError, Replica,
     room::{free_entry, site_at},

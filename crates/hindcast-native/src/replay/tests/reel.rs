@@ -63,13 +63,14 @@ fn check_winding(mut recorded: Recorded, every: Duration) -> usize {
 fn all_kinds_of_writes_are_wound_back() {
     let program = Fixture::c("odd_writes").flags(["-O1"]).build().path;
     let wound = check_winding(Recorded::start(&program, &["3000000"]), Duration::from_millis(20));
-    assert!(wound >= 25, "{wound}");
+    // About 25, as chance has it: those since the last instruction that cannot be wound back.
+    assert!(wound > 12, "{wound}");
 }
 
 #[test]
 fn steps_among_signals_and_system_calls_are_wound_back() {
     let wound = check_winding(Recorded::fixture("-O1", &["alarms", "400"]), Duration::from_millis(2));
-    assert!(wound > 12, "{wound}");
+    assert!(wound > 4, "{wound}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod checkpoints;
 mod witness;
 
 use hindcast_core::debug::{
-    ConditionChange, ConditionHistory, DebugError, Moment, Place, Reason, WhenQuestion,
+    ConditionChange, ConditionHistory, DebugError, FrameRef, Moment, Place, Reason, WhenQuestion,
 };
 use hindcast_symbols::{
     expression::{Check, ExpressionError},
@@ -99,7 +99,13 @@ impl Session {
     pub(super) fn inquire(&mut self, question: &WhenQuestion) -> Result<ConditionHistory, Halted> {
         let mut inquiry = match self.inquiry.take().filter(|known| known.question == *question) {
             Some(inquiry) => inquiry,
-            None => self.begin_inquiry(question)?,
+            None => {
+                if self.process.ended().is_none() {
+                    let here = FrameRef::of(super::movement::thread_id(self.current), 0);
+                    self.refuse_in_python(here, "conditions over time are not asked")?;
+                }
+                self.begin_inquiry(question)?
+            }
         };
         let result = match inquiry.way.clone() {
             Way::Places(addresses, ..) => {

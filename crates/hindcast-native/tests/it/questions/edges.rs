@@ -19,7 +19,7 @@ fn asked(debuggee: &mut Debuggee, question: &Question) -> Result<Finding, DebugE
 
 /// The same part of the past in all three questions.
 fn all_questions(debuggee: &Debuggee, variable: &str, span: &Span) -> [Question; 3] {
-    let (thread, frame) = (debuggee.thread(), FrameRef { thread: debuggee.thread(), index: 0 });
+    let (thread, frame) = (debuggee.thread(), FrameRef::of(debuggee.thread(), 0));
     let watched = Watched::Expression { text: variable.into(), frame };
     [
         Question::History(HistoryQuestion {
@@ -64,7 +64,7 @@ fn now(debuggee: &mut Debuggee) -> Moment {
 
 /// All writes to a variable of a frame.
 fn history_in(debuggee: &mut Debuggee, text: &str, index: u32) -> WriteHistory {
-    let frame = FrameRef { thread: debuggee.thread(), index };
+    let frame = FrameRef::of(debuggee.thread(), index);
     let watched = Watched::Expression { text: text.into(), frame };
     let question = Question::History(HistoryQuestion {
         watched,

@@ -169,6 +169,16 @@ pub(super) struct SetBreakpointInput {
     /// Gone after its first stop
     #[serde(default)]
     temporary: bool,
+    /// Never stop
+    ///
+    /// Never stop, only count the hits; stops and `debugger://breakpoints` tell how many
+    #[serde(default)]
+    count_only: bool,
+    /// Count hits by this value
+    ///
+    /// Count the hits by the value of this expression, without stopping
+    #[serde(default)]
+    count_by: Option<String>,
     #[serde(default = "yes")]
     enabled: bool,
     #[serde(default)]
@@ -201,6 +211,8 @@ impl Tool for SetBreakpoint {
             hit_count_multiple: input.hit_count_multiple,
             max_notifications: input.max_notifications,
             temporary: input.temporary,
+            count_only: input.count_only || input.count_by.is_some(),
+            count_by: input.count_by,
             enabled: input.enabled,
         });
         Ok(placed(&session.add_breakpoint(trigger).await?))

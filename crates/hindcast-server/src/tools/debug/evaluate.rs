@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use hindcast_core::{
-    debug::{Evaluation, NumberFormat, ValueLimits, Variable},
+    debug::{Evaluation, NumberFormat, ValueLimits, Variable, View},
     identity::Scope,
 };
 use hindcast_services::{Failure, FailureKind};
@@ -33,6 +33,9 @@ pub(super) struct EvaluateInput {
     expressions: Vec<String>,
     #[serde(default)]
     frame: Option<u32>,
+    #[serde(default)]
+    #[schemars(schema_with = "super::view")]
+    language: View,
     #[serde(default)]
     thread_id: Option<u32>,
     /// Levels of members; default: what fits
@@ -115,7 +118,7 @@ impl Tool for Evaluate {
             ..ValueLimits::default()
         };
         let is_brief = input.depth.is_none();
-        let frame = session.frame(thread(input.thread_id), input.frame)?;
+        let frame = session.frame(thread(input.thread_id), input.frame)?.seen_as(input.language);
         let format = input.format;
         let evaluation = |expression: &str| Evaluation {
             expression: expression.to_owned(),

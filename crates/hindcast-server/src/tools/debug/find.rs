@@ -18,7 +18,7 @@ pub(super) struct Find(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FindInput {
-    /// Container, or `builds[*].job[*]`, `list(head, next)`, `tree(root, left, right)`
+    /// Container, or `builds[*].job[*]`, `list(head, next)`, `tree(root, l, r)`, `reachable(p)`
     #[serde(default)]
     r#in: Option<String>,
     /// Instead: who points to this object, pointer's target or address
@@ -66,10 +66,8 @@ impl Tool for Find {
     type Input = FindInput;
     type Output = Found;
 
-    const DECLARATION: Declaration = looks(
-        "debugger/find",
-        "Find elements of containers, linked lists or trees, or who points to an object",
-    );
+    const DECLARATION: Declaration =
+        looks("debugger/find", "Find elements of containers, lists or trees, or who points to an object");
 
     async fn call(&self, call: &Call, input: FindInput) -> Result<Answer<Found>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;

@@ -30,6 +30,8 @@ use crate::{
 /// Each hop is a search of its own.
 const MOST_HOPS: u32 = 20;
 const MOST_HAPPENINGS: usize = 1000;
+/// For a picture of all of them, which nobody reads.
+const MOST_HAPPENINGS_DRAWN: usize = 20_000;
 /// What a model may have to read.
 const LONGEST_TEXT: usize = 256 << 10;
 /// What a client may have to decode.
@@ -104,7 +106,7 @@ impl Tool for LastWrite {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/last_write",
-        "Who gave a value its value: the last write before now, with line, stack, old and new value",
+        "The last write to a value before now, with line, stack, old and new value",
     ));
 
     async fn call(&self, call: &Call, input: LastWriteInput) -> Result<Answer<LastWrites>, Failure> {
@@ -175,10 +177,8 @@ pub(super) struct Timeline(pub(super) Desk);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TimelineInput {
-    /// Moment
     #[serde(default)]
     since: Option<String>,
-    /// Moment
     #[serde(default)]
     until: Option<String>,
     /// All but `switch` where absent
@@ -237,6 +237,10 @@ struct Recorded {
     events: u64,
     /// From which the past is restored
     snapshots: u64,
+    /// When they were taken; only for the page
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    snapshots_at: Vec<Moment>,
     /// What the log takes in memory
     bytes: u64,
     /// How often another thread took over: threads of a recorded program run one at a time, so that races may not show
@@ -256,6 +260,7 @@ impl From<Recording> for Recorded {
             end: recording.end,
             events: recording.events,
             snapshots: recording.checkpoints,
+            snapshots_at: recording.checkpoints_at,
             bytes: recording.bytes,
             thread_turns: recording.turns,
             missing: recording.capabilities.into_iter().filter(|capability| !capability.works).collect(),
@@ -270,7 +275,7 @@ impl Tool for Timeline {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/timeline",
-        "List what happened in the recording: stops, output, signals, hits, each with its moment",
+        "What happened: stops, output, signals, hits, each with its moment",
     ));
 
     async fn call(&self, call: &Call, input: TimelineInput) -> Result<Answer<TimelineView>, Failure> {
@@ -283,15 +288,19 @@ impl Tool for Timeline {
             }
         };
         let session = self.0.session(call, input.session_id.as_deref())?;
+        let most = if call.is_glance { MOST_HAPPENINGS_DRAWN } else { MOST_HAPPENINGS };
         let query = TimelineQuery {
             since: input.since.map(Moment),
             until: input.until.map(Moment),
             kinds: input.kinds,
             offset,
-            limit: input.limit.clamp(1, MOST_HAPPENINGS),
+            limit: input.limit.clamp(1, most),
         };
         let timeline = session.timeline(query).await?;
-        let (page, recording) = (timeline.page, timeline.recording);
+        let (page, mut recording) = (timeline.page, timeline.recording);
+        if !call.is_glance {
+            recording.checkpoints_at.clear();
+        }
         let shown = offset + page.happenings.len();
         let next_cursor = (shown < page.total && !page.happenings.is_empty()).then(|| shown.to_string());
         let view = TimelineView {

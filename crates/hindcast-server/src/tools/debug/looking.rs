@@ -1,15 +1,16 @@
 //! Looking at what the program means: `get_stack_trace`, `get_variables`, `get_threads`, `get_modules`, `autopsy`.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use hindcast_core::{
-    debug::{Frame, Module, Thread, ThreadId, ValueLimits, Variable, VariableQuery, VariableScope},
+    debug::{Frame, Module, Thread, ThreadId, ValueLimits, Variable, VariableQuery, VariableScope, View},
     identity::Scope,
 };
 use hindcast_services::{
     Failure, FailureKind,
     debug::{self, SeenThread},
+    findings::FindingService,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub(super) struct StackTraceInput {
     thread_id: Option<u32>,
     #[serde(default)]
     all_threads: bool,
+    /// Whose frames
+    #[serde(default)]
+    #[schemars(schema_with = "super::view")]
+    language: View,
     #[serde(default)]
     session_id: Option<String>,
 }
@@ -82,7 +87,7 @@ impl Tool for GetStackTrace {
         if input.all_threads {
             return Ok(all_stacks(session.all_stacks(input.max_frames).await?));
         }
-        let stack = session.stack(thread(input.thread_id), input.max_frames).await?;
+        let stack = session.stack(input.language, thread(input.thread_id), input.max_frames).await?;
         let mut said = "Stack trace:".to_owned();
         stack.frames.iter().for_each(|frame| text::frame(&mut said, frame));
         how_it_ends(&mut said, stack.more, stack.broken.as_deref(), input.max_frames);
@@ -138,6 +143,9 @@ pub(super) struct VariablesInput {
     filter: Option<String>,
     #[serde(default)]
     frame: Option<u32>,
+    #[serde(default)]
+    #[schemars(schema_with = "super::view")]
+    language: View,
     #[serde(default)]
     thread_id: Option<u32>,
     /// Levels of members; default: what fits
@@ -241,7 +249,7 @@ impl Tool for GetVariables {
         let allow_calls = allowed_calls(call, "debugger/get_variables", input.allow_calls, input.timeout_ms)?;
         let session = self.0.session(call, input.session_id.as_deref())?;
         let query = VariableQuery {
-            frame: session.frame(thread(input.thread_id), input.frame)?,
+            frame: session.frame(thread(input.thread_id), input.frame)?.seen_as(input.language),
             scope: input.scope,
             filter: input.filter.filter(|filter| !filter.is_empty()),
             offset: input.offset,
@@ -405,7 +413,7 @@ impl Tool for GetModules {
     }
 }
 
-pub(super) struct Autopsy(pub(super) Desk);
+pub(super) struct Autopsy(pub(super) Desk, pub(super) Arc<FindingService>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -429,12 +437,17 @@ impl Tool for Autopsy {
 
     const DECLARATION: Declaration = looks(
         "debugger/autopsy",
-        "After a crash or panic: what happened, why, stack with arguments, source and locals. Of a paused program: which threads wait for what, deadlocks",
+        "After a crash or panic: what happened, why, stack with arguments, source and locals. Paused: which threads wait for what, deadlocks",
     );
 
     async fn call(&self, call: &Call, input: AutopsyInput) -> Result<Answer<debug::Autopsy>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
         let autopsy = session.autopsy(input.max_frames.clamp(1, 100), input.depth.min(DEEPEST)).await?;
-        Ok(Answer { text: autopsy.to_string(), content: autopsy })
+        let mut text = autopsy.to_string();
+        let failed = autopsy.signal.is_some() || autopsy.exception.is_some();
+        if failed && self.1.has_findings(&call.caller).await {
+            text.push_str("\nnext: debugger/find_similar_bugs: findings are kept");
+        }
+        Ok(Answer { text, content: autopsy })
     }
 }

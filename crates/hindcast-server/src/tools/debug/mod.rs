@@ -4,6 +4,7 @@ mod breakpoints;
 mod compare;
 mod evaluate;
 mod find;
+mod findings;
 mod history;
 mod looking;
 mod machine;
@@ -14,7 +15,6 @@ mod running;
 mod session;
 mod text;
 mod travel;
-mod types;
 mod what_if;
 
 use std::sync::Arc;
@@ -23,15 +23,23 @@ use hindcast_core::{debug::ThreadId, identity::Scope, license::Feature};
 use hindcast_services::{
     Failure, FailureKind,
     debug::{DebugService, Patience, Session, Viewport},
+    findings::FindingService,
+    knowledge::KnowledgeService,
 };
 
 use crate::registry::{Answer, Call, Declaration, Effects, Registry};
 
+/// A parameter that says whose frames are meant.
+fn view(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "enum": ["auto", "native", "python"] })
+}
+
 /// How long movements wait where the caller does not say.
 const USUAL_WAIT: u64 = 30_000;
 
-pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
+pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>, knowledge: &Arc<KnowledgeService>) {
     let desk = || Desk(debug.clone());
+    let findings = Arc::new(FindingService::new(debug.clone(), knowledge.clone()));
     registry.add_tool(session::Launch(desk()));
     registry.add_tool(session::Attach(desk()));
     registry.add_tool(session::Disconnect(desk()));
@@ -68,7 +76,9 @@ pub(super) fn declare(registry: &mut Registry, debug: &Arc<DebugService>) {
     registry.add_tool(machine::GetRegisters(desk()));
     registry.add_tool(looking::GetThreads(desk()));
     registry.add_tool(looking::GetModules(desk()));
-    registry.add_tool(looking::Autopsy(desk()));
+    registry.add_tool(looking::Autopsy(desk(), findings.clone()));
+    registry.add_tool(findings::FindSimilarBugs(findings.clone()));
+    registry.add_tool(findings::SaveFinding(findings));
     registry.add_tool(output::ReadOutput(desk()));
     registry.add_tool(output::WriteInput(desk()));
 }
@@ -82,7 +92,10 @@ struct Desk(Arc<DebugService>);
 impl Desk {
     /// The session that a call is about.
     fn session(&self, call: &Call, id: Option<&str>) -> Result<Arc<Session>, Failure> {
-        let session = self.0.session(&call.caller, id)?;
+        let session = match id.filter(|_| call.is_glance) {
+            Some(id) => self.0.seen_session(&call.caller, id)?,
+            None => self.0.session(&call.caller, id)?,
+        };
         noted(call, &session);
         Ok(session)
     }

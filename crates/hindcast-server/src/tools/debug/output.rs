@@ -62,7 +62,11 @@ impl Tool for ReadOutput {
 
     async fn call(&self, call: &Call, input: ReadInput) -> Result<Answer<Output>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
-        let page = session.read_output(input.since, input.limit.clamp(1, MOST_BYTES), input.stream);
+        let limit = input.limit.clamp(1, MOST_BYTES);
+        let page = match call.is_glance {
+            true => session.glance_at_output(input.since, limit, input.stream),
+            false => session.read_output(input.since, limit, input.stream),
+        };
         let mut said = String::new();
         text::output(&mut said, &page.output);
         let mut said = said.trim_start_matches('\n').to_owned();

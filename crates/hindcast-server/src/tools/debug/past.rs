@@ -121,7 +121,6 @@ pub(super) struct HistoryInput {
     address: Option<String>,
     #[serde(default)]
     size: Option<u64>,
-    /// Moment
     #[serde(default)]
     since: Option<String>,
     #[serde(default)]
@@ -169,8 +168,8 @@ impl Tool for WrittenHistory {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/history",
-        "All writes to a value up to now, by statement: how often, and what each added in all; of heap memory also who \
-         allocated and freed its block",
+        "All writes to a value up to now, by statement: how often, what each added in all; of heap memory who allocated and \
+         freed it",
     ));
 
     async fn call(&self, call: &Call, input: HistoryInput) -> Result<Answer<Self::Output>, Failure> {
@@ -292,7 +291,6 @@ pub(super) struct WhenInput {
     /// It changes only once: much faster
     #[serde(default)]
     monotone: bool,
-    /// Moment
     #[serde(default)]
     since: Option<String>,
     #[serde(default)]
@@ -406,7 +404,6 @@ pub(super) struct CallsInput {
     /// Name or `/regex/`; default: the program's own
     #[serde(default)]
     functions: Option<String>,
-    /// Moment
     #[serde(default)]
     since: Option<String>,
     #[serde(default)]

@@ -44,7 +44,7 @@ impl Tool for Continue {
 
     const DECLARATION: Declaration = moves(
         "debugger/continue",
-        "Run until a breakpoint, crash, panic or exit. Answers why and where it stopped, source, locals, new output",
+        "Run until a breakpoint, crash, panic or exit. Answers why and where it stopped, source, locals, output",
     );
 
     async fn call(&self, call: &Call, input: ContinueInput) -> Result<Answer<Viewport>, Failure> {
@@ -105,6 +105,9 @@ impl Tool for Wait {
 
     async fn call(&self, call: &Call, input: WaitInput) -> Result<Answer<Viewport>, Failure> {
         let session = self.0.session(call, input.session_id.as_deref())?;
+        if call.is_glance {
+            return Ok(moved(session.glance()));
+        }
         let until = match input.until {
             WaitUntil::Stopped => Until::Stopped,
             WaitUntil::Output => Until::Output,

@@ -1,10 +1,15 @@
 //! Beginning and ending: `launch`, `attach`, `disconnect`, `restart`, `status`.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use async_trait::async_trait;
-use hindcast_core::debug::{
-    Engine, HowBegun, Language, Moment, Place, Stdin, StopAtEntry, StopReason, Streams,
+use hindcast_core::{
+    Timestamp,
+    debug::{Engine, HowBegun, Language, Moment, Place, Stdin, StopAtEntry, StopReason, Streams},
 };
 use hindcast_services::{
     Failure,
@@ -69,10 +74,10 @@ pub(super) struct LaunchInput {
     #[serde(default)]
     #[schemars(with = "bool", default = "yes")]
     record: Option<bool>,
-    /// Seed for the order in which recorded threads run, to expose races
+    /// Seed: another order of threads, to expose races
     #[serde(default)]
     chaos: Option<u64>,
-    /// Debug the first process below it that executes this program: file name, with `*`, or path
+    /// Debug the first process below it with this program: file name, with `*`, or path
     ///
     /// Debug the first process that executes this program, somewhere below the launched one (`make test`, `cargo test`, a
     /// shell): its file name, `*` for any letters, or path
@@ -125,7 +130,7 @@ fn stdin(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 impl LaunchInput {
     fn options(self, program: PathBuf) -> Result<LaunchOptions, Failure> {
-        let stop_at_entry = match self.stop_at_entry {
+        let mut stop_at_entry = match &self.stop_at_entry {
             None | Some(Entry::Whether(true)) => StopAtEntry::Main,
             Some(Entry::Whether(false)) => StopAtEntry::No,
             Some(Entry::Where(place)) => match place.as_str() {
@@ -140,8 +145,14 @@ impl LaunchInput {
             Some(Input::Text(text)) => Stdin::Text(text),
             Some(Input::File { file }) => Stdin::File(file),
         };
-        let Self { args, cwd, env, language, just_my_code, chaos, follow, follow_forks, record_from, .. } =
-            self;
+        let Self {
+            args, cwd, env, mut language, just_my_code, chaos, follow, follow_forks, record_from, ..
+        } = self;
+        // Only the interpreter itself can be recorded.
+        if self.record == Some(true) && is_python(&program, &language) {
+            language = Language::Native;
+            stop_at_entry = if self.stop_at_entry.is_some() { stop_at_entry } else { StopAtEntry::No };
+        }
         let record = self.record.unwrap_or(true);
         for (name, is_given) in [("chaos", chaos.is_some()), ("record_from", record_from.is_some())] {
             if is_given && !record {
@@ -169,6 +180,24 @@ impl LaunchInput {
     }
 }
 
+/// Whether a program is a script in Python, or the interpreter or test runner of one.
+fn is_python(program: &Path, language: &Language) -> bool {
+    let is_possible = match language {
+        Language::Auto => true,
+        Language::Other(name) => name == "python",
+        _ => false,
+    };
+    let has_name = |name: &str| {
+        name == "pytest"
+            || name
+                .strip_prefix("python")
+                .is_some_and(|rest| rest.chars().all(|c| c == '.' || c.is_ascii_digit()))
+    };
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_script = program.extension().is_some_and(|extension| extension == "py" || extension == "pyw");
+    is_possible && (is_script || has_name(name))
+}
+
 #[async_trait]
 impl Tool for Launch {
     type Input = LaunchInput;
@@ -176,7 +205,7 @@ impl Tool for Launch {
 
     const DECLARATION: Declaration = moves(
         "debugger/launch",
-        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby, Java) under the debugger, or open a core file or a recording. It stops in `main`",
+        "Start a program (native, .NET, Python, JavaScript, TypeScript, Go, Ruby, Java), or open a core file or a recording. It stops in `main`",
     );
 
     fn target(input: &LaunchInput) -> Option<String> {
@@ -280,7 +309,7 @@ pub(super) struct AttachInput {
     #[serde(default)]
     #[schemars(with = "u32", range(min = 1))]
     pid: Option<u32>,
-    /// Or where it waits for debuggers (debugpy, node, rdbg, dlv)
+    /// Where it waits for debuggers
     ///
     /// Or the port at which it waits for debuggers: `debugpy --listen`, `node --inspect`, `rdbg --open`, `dlv --headless`
     #[serde(default)]
@@ -294,6 +323,7 @@ pub(super) struct AttachInput {
     /// As in launch
     #[serde(default = "yes")]
     mask_secrets: bool,
+    /// As in launch
     #[serde(default)]
     language: Language,
     #[serde(default = "yes")]
@@ -424,6 +454,9 @@ struct SessionStatus {
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
+    /// When it began
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
     /// Why it stands, and where
     #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<String>,
@@ -509,6 +542,7 @@ impl SessionStatus {
             session_id: session.id().to_string(),
             state,
             pid: standing.target.as_ref().and_then(|target| target.pid),
+            since: standing.target.as_ref().map(|target| target.since),
             program: standing.target.map(|target| target.executable.clone()),
             stop,
             output_end: session.output_end(),

@@ -2,9 +2,8 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use super::types::short_type;
 use hindcast_core::debug::{Frame, Location, StopReason, Variable};
-use hindcast_services::debug::{FrameView, OutputView, State, Viewport, thrown_in_words};
+use hindcast_services::debug::{FrameView, OutputView, State, Viewport, short_type, thrown_in_words};
 
 /// Values longer than this are cut in the text; the data has them whole.
 const LONGEST_VALUE: usize = 200;

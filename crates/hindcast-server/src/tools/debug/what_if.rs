@@ -89,7 +89,7 @@ impl Tool for WhatIfTool {
 
     const DECLARATION: Declaration = of_time_travel(looks(
         "debugger/what_if",
-        "Try a fix at a moment, in a copy that runs on: change a value, skip a line or return early; tells what then differs",
+        "Try a fix at a past moment, in a copy: change a value, skip a line, return early; tells what differs",
     ));
 
     async fn call(&self, call: &Call, input: WhatIfInput) -> Result<Answer<Self::Output>, Failure> {

@@ -63,7 +63,7 @@ pub(super) struct AddInput {
     /// No files that fit one of these patterns
     #[serde(default)]
     exclude: Vec<String>,
-    /// For large folders: answer at once
+    /// Answer at once
     ///
     /// Answer at once and go on; `knowledge/status` tells how far it is
     #[serde(default)]
@@ -118,7 +118,7 @@ pub(super) struct CountsView {
     /// Documents whose files are gone or ignored
     removed: usize,
     /// Files that were not taken in
-    failed: usize,
+    pub(super) failed: usize,
 }
 
 impl From<&AddReport> for CountsView {
@@ -149,7 +149,7 @@ struct SkippedView {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct FileView {
+pub(super) struct FileView {
     /// The file
     path: String,
     /// added, updated, unchanged, removed or failed
@@ -160,6 +160,27 @@ struct FileView {
     /// Why it was not taken in
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+}
+
+impl FileView {
+    /// The files that were not taken in, as many as are told.
+    pub(super) fn failed(report: &AddReport) -> Vec<Self> {
+        let failed = report.files.iter().filter(|file| matches!(file.outcome, FileOutcome::Failed { .. }));
+        failed.take(TOLD_LINES).cloned().map(Self::from).collect()
+    }
+
+    /// A line for each file that was not taken in, of which there are `count` in all.
+    pub(super) fn tell_failed(text: &mut String, files: &[Self], count: usize) {
+        let mut told = 0;
+        for file in files.iter().filter(|file| file.reason.is_some()).take(TOLD_LINES) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\nfailed: {}: {}", file.path, file.reason.as_deref().unwrap_or_default());
+            told += 1;
+        }
+        if count > told {
+            let _ = write!(text, "\n… and {} more", count - told);
+        }
+    }
 }
 
 impl From<FileReport> for FileView {
@@ -182,7 +203,7 @@ impl Tool for Add {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/add",
-        description: "Take files, folders or a text into a collection: Markdown, HTML, PDF, office documents, notebooks, data, source code. What did not change is skipped",
+        description: "Take files, folders or a text into a collection: Markdown, HTML, PDF, office files, data, source code",
         scope: Some(Scope::KnowledgeWrite),
         feature: Some(Feature::Knowledge),
         effects: Effects::Additive { idempotent: true },
@@ -210,6 +231,8 @@ impl Tool for Add {
                 Material::Paths { paths: input.paths, patterns, watch: input.watch }
             }
             (None, None) => return Err(invalid("there is nothing to add")),
+            (None, Some(_)) if input.paths.is_empty() => return Err(invalid("`text` needs a `name`")),
+            (Some(_), None) if input.paths.is_empty() => return Err(invalid("`name` needs a `text`")),
             _ => return Err(invalid("paths and a text are two different things to add")),
         };
         let ownership =
@@ -264,13 +287,7 @@ fn told(report: AddReport) -> Answer<AddView> {
     let mut text = in_a_line(&report);
     let mut files: Vec<FileView> = report.files.into_iter().map(FileView::from).collect();
     files.sort_by_key(|file| file.reason.is_none());
-    for file in files.iter().filter(|file| file.reason.is_some()).take(TOLD_LINES) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "\nfailed: {}: {}", file.path, file.reason.as_deref().unwrap_or_default());
-    }
-    if counts.failed > TOLD_LINES {
-        let _ = write!(text, "\n… and {} more", counts.failed - TOLD_LINES);
-    }
+    FileView::tell_failed(&mut text, &files, counts.failed);
     let skipped: Vec<_> = report
         .skipped
         .into_iter()
@@ -344,7 +361,7 @@ impl Tool for Remove {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/remove",
-        description: "Remove a document, or a collection with everything in it. Files on disk stay",
+        description: "Remove a document, or a collection with all in it. Files on disk stay",
         scope: Some(Scope::KnowledgeWrite),
         feature: Some(Feature::Knowledge),
         effects: Effects::Destructive { idempotent: false },

@@ -52,12 +52,12 @@ pub(super) struct SearchInput {
     /// Tag of the document
     #[serde(default)]
     tag: Option<String>,
-    /// Changed since (a date, or RFC 3339)
+    /// Documents from then on (a date, or RFC 3339)
     #[serde(default)]
     since: Option<String>,
     #[serde(default)]
     until: Option<String>,
-    /// Passages before and after each to show
+    /// Passages around each
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     context: usize,
@@ -96,7 +96,7 @@ impl Tool for Search {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/search",
-        description: "Find passages in the documents by words and by meaning, with relevance (0 to 1), URI (for resources/read), headings, lines or page",
+        description: "Find passages by words and meaning, with relevance (0 to 1), URI (for resources/read), lines or page",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::ReadOnly,
@@ -195,8 +195,9 @@ pub(super) struct AskInput {
 pub(super) struct AskView {
     /// What the model said, citing passages as [1]
     answer: String,
-    /// Which model answered
-    model: String,
+    /// Which model answered, where one was asked
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
     /// Pass it to go on with the conversation
     conversation_id: String,
     /// The passages it was given, in the order of their numbers
@@ -207,7 +208,7 @@ pub(super) struct AskView {
     /// What was searched, where the question only makes sense in the conversation
     #[serde(skip_serializing_if = "Option::is_none")]
     searched: Option<String>,
-    /// Tokens in and out, as Ollama counts them
+    /// Tokens in and out, as the server counts them
     tokens: u64,
     /// What else to know
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -232,7 +233,7 @@ impl Tool for Ask {
 
     const DECLARATION: Declaration = Declaration {
         name: "knowledge/ask",
-        description: "Let a local model answer a question from the documents, with citations. Without one use `knowledge/search`",
+        description: "Let a local model answer a question from the documents, with citations. Without one: `knowledge/search`",
         scope: Some(Scope::KnowledgeRead),
         feature: Some(Feature::Knowledge),
         effects: Effects::Additive { idempotent: false },
@@ -267,7 +268,8 @@ impl Tool for Ask {
         for sentence in &answer.unsupported {
             let _ = write!(text, "\nNot supported by what it cites: {sentence}");
         }
-        let _ = write!(text, "\n({}, conversation {})", answer.model, answer.conversation);
+        let model = answer.model.as_ref().map(|model| format!("{model}, ")).unwrap_or_default();
+        let _ = write!(text, "\n({model}conversation {})", answer.conversation);
         for notice in &answer.notices {
             let _ = write!(text, "\nNotice: {notice}");
         }

@@ -24,6 +24,9 @@ const SHORTEST: usize = 120;
 /// Longer paths are told by their ends in the text.
 const LONGEST_PATH: usize = 60;
 
+/// Of longer headings the innermost are told, which say most.
+const LONGEST_HEADINGS: usize = 200;
+
 /// The documents that say nearly the same as a hit and are named.
 const MOST_ALSO: usize = 2;
 
@@ -59,6 +62,9 @@ pub(super) struct HitView {
     /// The file it came from
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    /// When it was last changed or sent, as it says itself
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dated: Option<String>,
     /// The file has changed since it was taken in: add it again
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stale: bool,
@@ -84,11 +90,12 @@ impl From<&Hit> for HitView {
             document: document.id,
             name: document.name,
             mime_type: document.source_type,
-            headings,
+            headings: innermost(headings),
             first_line: place.lines.0,
             last_line: place.lines.1,
             page: place.page,
             path: document.source.map(|source| source.path),
+            dated: document.dated.map(|dated| dated.strftime("%Y-%m-%d").to_string()),
             stale: hit.is_stale,
             before: hit.context.0.clone(),
             after: hit.context.1.clone(),
@@ -148,6 +155,17 @@ impl HitView {
         // A name with line breaks could look like another hit.
         whole.replace(char::is_control, " ")
     }
+}
+
+/// Headings, without the outermost where they are long.
+fn innermost(headings: String) -> String {
+    if headings.len() <= LONGEST_HEADINGS {
+        return headings;
+    }
+    let start = headings.floor_char_boundary(headings.len() - LONGEST_HEADINGS);
+    let cut = headings.match_indices(" › ").map(|(at, _)| at).find(|at| *at >= start);
+    // Where even the innermost is longer, its end is told.
+    format!("…{}", &headings[cut.unwrap_or(start)..])
 }
 
 /// A path, or its last folders where it is long; the data has all of it.

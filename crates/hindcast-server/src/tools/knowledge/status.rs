@@ -11,7 +11,7 @@ use hindcast_services::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change::in_a_line;
+use super::change::{CountsView, FileView, in_a_line};
 use crate::registry::{Answer, Call, Declaration, Effects, Tool};
 
 pub(super) struct Status {
@@ -53,6 +53,11 @@ struct IngestView {
     total: Option<u64>,
     /// What is being done, or what became of it
     message: String,
+    /// The first files that were not taken in
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<FileView>,
+    #[serde(skip)]
+    failed_count: usize,
     /// When it began
     started_at: String,
     /// When it ended
@@ -82,6 +87,9 @@ struct WatchView {
 
 impl From<IngestStatus> for IngestView {
     fn from(status: IngestStatus) -> Self {
+        let report = status.outcome.as_ref().and_then(|outcome| outcome.as_ref().ok());
+        let failed = report.map(FileView::failed).unwrap_or_default();
+        let failed_count = report.map_or(0, |report| CountsView::from(report).failed);
         let (state, message) = match status.outcome {
             None => ("running", status.current),
             Some(Ok(report)) => {
@@ -97,6 +105,8 @@ impl From<IngestStatus> for IngestView {
             done: status.done,
             total: status.total,
             message,
+            failed,
+            failed_count,
             started_at: status.started_at.to_string(),
             ended_at: status.ended_at.map(|ended| ended.to_string()),
         }
@@ -132,6 +142,7 @@ impl Tool for Status {
         }
         let mut text = match ingests.len() {
             0 => "No additions in the background since the server started".to_owned(),
+            1 => "1 addition in the background".to_owned(),
             count => format!("{count} additions in the background"),
         };
         for ingest in &ingests {
@@ -142,6 +153,7 @@ impl Tool for Status {
                 "\n{} ({}): {}{total} files; {}",
                 ingest.ingest, ingest.state, ingest.done, ingest.message
             );
+            FileView::tell_failed(&mut text, &ingest.failed, ingest.failed_count);
         }
         for watch in &watches {
             let by = if watch.is_elsewhere { " (by another server)" } else { "" };

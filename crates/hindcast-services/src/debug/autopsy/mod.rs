@@ -1,5 +1,6 @@
 //! One look at a program that crashed or hangs: what happened, where, and with which values.
 
+mod crash;
 mod hang;
 mod suspect;
 
@@ -15,14 +16,18 @@ use hindcast_core::debug::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use self::hang::{Hang, HangingThread};
 use self::suspect::Suspect;
+pub use self::{
+    crash::{Crash, CrashFrame},
+    hang::{Hang, HangingThread},
+};
 use super::{
     fault::{self, FaultyAccess},
     secrets::Mask,
     session::Session,
     source::{self, AllowedSources},
     thrown,
+    type_names::short_type,
     viewport::{self, LocalView, Scene},
     worker::Need,
 };
@@ -80,6 +85,12 @@ pub struct Autopsy {
     /// Sensible next calls, where there is a past to look into.
     #[serde(skip)]
     pub next: Vec<String>,
+    /// The expression that holds the bad pointer.
+    #[serde(skip)]
+    expression: Option<String>,
+    /// All frames that were looked at, innermost first.
+    #[serde(skip)]
+    stack: Vec<CrashFrame>,
 }
 
 /// A frame with what it worked on.
@@ -119,8 +130,16 @@ pub struct AutopsyFrame {
 }
 
 impl fmt::Display for Autopsy {
-    /// What happened first, then all that may explain it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tell(f)?;
+        self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
+        self.next.iter().try_for_each(|next| write!(f, "\nnext: {next}"))
+    }
+}
+
+impl Autopsy {
+    /// What happened first, then all that may explain it.
+    fn tell(&self, f: &mut impl fmt::Write) -> fmt::Result {
         f.write_str(&self.summary)?;
         if let Some(thrown) = self.exception.as_ref().and_then(thrown::thrown_in_words) {
             write!(f, "\n{thrown}")?;
@@ -140,8 +159,15 @@ impl fmt::Display for Autopsy {
             f.write_str("\nRegisters:")?;
             self.registers.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))?;
         }
-        self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))?;
-        self.next.iter().try_for_each(|next| write!(f, "\nnext: {next}"))
+        Ok(())
+    }
+
+    /// The same without notes and hints.
+    fn without_hints(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.tell(&mut text);
+        text
     }
 }
 
@@ -160,7 +186,7 @@ impl fmt::Display for AutopsyFrame {
             write!(f, "\n      {line}")?;
         }
         for local in &self.locals {
-            write!(f, "\n      {}: {} = {}", local.name, local.type_name, local.value)?;
+            write!(f, "\n      {}: {} = {}", local.name, short_type(&local.type_name), local.value)?;
         }
         Ok(())
     }
@@ -181,13 +207,16 @@ fn told(registers: Vec<Register>) -> BTreeMap<String, String> {
 impl Session {
     /// All that helps to understand why the program stands where it does.
     pub async fn autopsy(&self, max_frames: u32, depth: u32) -> Result<Autopsy, Failure> {
-        self.ask(Need::Standstill, move |core| {
-            let (mask, sources) = (core.mask, core.sources.clone());
-            let scene = core.standing.borrow().scene.clone();
-            let scene = scene.ok_or_else(super::failures::running)?;
-            examine(core.backend()?, &scene, max_frames, depth, (mask, &sources))
-        })
-        .await
+        let autopsy = self
+            .ask(Need::Standstill, move |core| {
+                let (mask, sources) = (core.mask, core.sources.clone());
+                let scene = core.standing.borrow().scene.clone();
+                let scene = scene.ok_or_else(super::failures::running)?;
+                examine(core.backend()?, &scene, max_frames, depth, (mask, &sources))
+            })
+            .await?;
+        self.remember(&autopsy);
+        Ok(autopsy)
     }
 }
 
@@ -202,9 +231,12 @@ fn examine(
     let mut notes = Vec::new();
     let stack = backend.stack(stop.thread, max_frames.max(FRAMES_FOR_RECURSION))?;
     notes.extend(stack.broken.map(|broken| format!("the stack ends early: {broken}")));
-    let frame = FrameRef { thread: stop.thread, index: 0 };
-    let raw_memory = backend.raw_memory().is_some();
-    let registers = match backend.registers().map(|registers| registers.registers(frame, RegisterSet::Used)) {
+    let frame = FrameRef::of(stop.thread, 0);
+    let here = stack.frames.first().and_then(|frame| frame.location.address);
+    // Frames of an interpreted program stand at no instruction of the machine.
+    let raw_memory = here.is_some() && backend.raw_memory().is_some();
+    let registers = backend.registers().filter(|_| here.is_some());
+    let registers = match registers.map(|registers| registers.registers(frame, RegisterSet::Used)) {
         Some(Ok(registers)) => registers,
         Some(Err(error)) => {
             notes.push(format!("no registers: {error}"));
@@ -212,12 +244,12 @@ fn examine(
         }
         None => Vec::new(),
     };
-    let here = stack.frames.first().and_then(|frame| frame.location.address);
     let disassembly = here.map(|here| code_around(backend, here)).unwrap_or_default();
     let failed = disassembly.iter().find(|instruction| Some(instruction.address) == here);
     let instruction = failed.map_or("", |instruction| &instruction.text);
     let mut access =
         stop.signal.as_ref().and_then(|signal| fault::explain(signal, instruction, recursion(&stack.frames)));
+    let seen = crash::frames(backend, &stack.frames, (mask, sources));
     let up_to_main = viewport::up_to_main(stack.frames);
     let all = up_to_main.len();
     let shown = worth_showing(up_to_main, gives_up(stop), max_frames as usize);
@@ -260,7 +292,12 @@ fn examine(
     }
     let accessed =
         access.as_ref().filter(|access| access.kind != "stack_overflow").and_then(|access| access.address);
-    let suspect = accessed.and_then(|address| suspect::find(backend, stop.thread, &frames, address));
+    let is_about_none = stop.exception.as_ref().and_then(|raised| raised.message.as_deref());
+    let is_about_none = is_about_none.is_some_and(|message| message.contains("'NoneType'"));
+    let suspect = match frames.first().filter(|_| is_about_none) {
+        Some(innermost) => suspect::find_none(backend, stop.thread, innermost),
+        None => accessed.and_then(|address| suspect::find(backend, stop.thread, &frames, address)),
+    };
     if let (Some(access), Some(suspect)) = (&mut access, &suspect) {
         let _ = write!(access.explanation, " (`{}`)", suspect.expression);
     }
@@ -268,6 +305,10 @@ fn examine(
     let thrown_at = stop.exception.as_ref().and_then(|raised| raised.thrown_at.first());
     let throw = thrown_at.and_then(|location| source::line_of(backend, location, sources, mask));
     notes.extend(stop.exception.as_ref().and_then(thrown::how_to_see_the_throw));
+    let repeats = |detail: &String| {
+        stop.exception.as_ref().is_none_or(|raised| detail.starts_with(&raised.exception_type))
+    };
+    notes.extend(stop.detail.clone().filter(|detail| !repeats(detail)));
     let has_history = backend.time_travel().is_some_and(|past| past.now().is_ok_and(|now| now.is_some()));
     // A program that was paused on its way stands at a moment that has no name yet.
     let has_past = has_history
@@ -288,6 +329,8 @@ fn examine(
         code,
         notes,
         next: if crashed && has_history { looking_back(suspect.as_ref()) } else { taken },
+        expression: suspect.map(|suspect| suspect.expression),
+        stack: seen,
     })
 }
 
@@ -320,19 +363,9 @@ fn worth_showing(mut frames: Vec<Frame>, gives_up: bool, most: usize) -> Vec<Fra
 /// How the past tells where the trouble came from.
 fn looking_back(suspect: Option<&Suspect>) -> Vec<String> {
     let before = "debugger/step_backward with granularity `over`: the line before".to_owned();
-    match suspect {
-        Some(Suspect { expression, frame: 0 }) => {
-            vec![
-                format!("debugger/last_write with expression `{expression}`: who made it point there"),
-                before,
-            ]
-        }
-        Some(Suspect { expression, frame }) => {
-            let who = "who made it point there";
-            vec![format!("debugger/last_write with expression `{expression}`, frame {frame}: {who}"), before]
-        }
-        None => vec![before],
-    }
+    let Some(Suspect { expression, frame, question }) = suspect else { return vec![before] };
+    let frame = if *frame == 0 { String::new() } else { format!(", frame {frame}") };
+    vec![format!("debugger/last_write with expression `{expression}`{frame}: {question}"), before]
 }
 
 fn code_around(backend: &mut dyn DebugBackend, here: RuntimeAddr) -> Vec<Instruction> {
@@ -360,7 +393,7 @@ fn examine_frame(
 ) -> AutopsyFrame {
     let mut variables = |scope, limit| {
         let query = VariableQuery {
-            frame: FrameRef { thread, index: frame.index },
+            frame: FrameRef::of(thread, frame.index),
             scope,
             filter: None,
             offset: 0,

@@ -17,6 +17,8 @@ const POINTER: ValueLimits = ValueLimits { depth: 0, children: 1, offset: 0, tex
 pub(super) struct Suspect {
     pub(super) expression: String,
     pub(super) frame: u32,
+    /// What to find out about it.
+    pub(super) question: &'static str,
 }
 
 /// Looks through what the lines of the stack say, innermost first, then through its arguments and locals.
@@ -29,22 +31,109 @@ pub(super) fn find(
     for frame in frames {
         let named = frame.text.as_deref().map(paths).unwrap_or_default();
         let expression = named.into_iter().find(|expression| {
-            let evaluation = Evaluation {
-                expression: expression.clone(),
-                frame: FrameRef { thread, index: frame.index },
-                limits: POINTER,
-                format: NumberFormat::Auto,
-                may_write: false,
-                allow_calls: None,
-            };
-            backend.evaluate(&evaluation).is_ok_and(|variable| points_to(&variable.value, accessed))
+            value_of(backend, thread, frame, expression).is_some_and(|value| points_to(&value, accessed))
         });
         let local = || frame.suspects.iter().find(|local| points_to(&local.value, accessed));
         if let Some(expression) = expression.or_else(|| Some(local()?.name.clone())) {
-            return Some(Suspect { expression, frame: frame.index });
+            let question = "who made it point there";
+            return Some(Suspect { expression, frame: frame.index, question });
         }
     }
     None
+}
+
+/// The one thing on the line of a frame of Python that is `None`. Of several nobody knows which it was.
+pub(super) fn find_none(
+    backend: &mut dyn DebugBackend,
+    thread: ThreadId,
+    frame: &AutopsyFrame,
+) -> Option<Suspect> {
+    let named = frame.text.as_deref().map(python_names)?;
+    let mut none = named
+        .into_iter()
+        .filter(|expression| value_of(backend, thread, frame, expression).as_deref() == Some("None"));
+    let expression = none.next()?;
+    if none.next().is_some() {
+        return None;
+    }
+    Some(Suspect { expression, frame: frame.index, question: "who set it to None" })
+}
+
+/// Names with the attributes behind them in a line of Python, as in `order` and `order.price`: not those in texts and
+/// comments, and not what is assigned to.
+fn python_names(line: &str) -> Vec<String> {
+    const WORDS: [&str; 20] = [
+        "None", "True", "False", "and", "or", "not", "in", "is", "if", "else", "for", "while", "return",
+        "yield", "await", "lambda", "assert", "raise", "with", "del",
+    ];
+    let mut code = String::new();
+    let mut quote = None;
+    for letter in line.chars() {
+        match (quote, letter) {
+            (None, '#') => break,
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                code.push(' ');
+            }
+            (Some(open), _) if open == letter => quote = None,
+            (Some(_), _) => {}
+            (None, _) => code.push(letter),
+        }
+    }
+    // A plain `=` outside of calls stands behind a target.
+    let mut depth = 0;
+    let mut behind = 0;
+    let letters: Vec<_> = code.char_indices().collect();
+    for (number, &(at, letter)) in letters.iter().enumerate() {
+        let neighbour =
+            |number: Option<usize>| number.and_then(|number| letters.get(number)).map(|near| near.1);
+        let is_part = |near: Option<char>| near.is_some_and(|near| "=<>!:+-*/%&|^@".contains(near));
+        match letter {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            '=' if depth == 0
+                && !is_part(neighbour(number.checked_sub(1)))
+                && neighbour(Some(number + 1)) != Some('=') =>
+            {
+                behind = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let mut names: Vec<String> = Vec::new();
+    let is_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '.';
+    for word in code[behind..].split(|letter| !is_name(letter)) {
+        let parts: Vec<_> = word.split('.').collect();
+        let is_first = |part: &str| part.starts_with(|first: char| first.is_alphabetic() || first == '_');
+        for length in 1..=parts.len() {
+            let path = parts[..length].join(".");
+            if parts[..length].iter().all(|part| is_first(part))
+                && !WORDS.contains(&path.as_str())
+                && !names.contains(&path)
+            {
+                names.push(path);
+            }
+        }
+    }
+    names.truncate(TRIED);
+    names
+}
+
+fn value_of(
+    backend: &mut dyn DebugBackend,
+    thread: ThreadId,
+    frame: &AutopsyFrame,
+    expression: &str,
+) -> Option<String> {
+    let evaluation = Evaluation {
+        expression: expression.to_owned(),
+        frame: FrameRef::of(thread, frame.index),
+        limits: POINTER,
+        format: NumberFormat::Auto,
+        may_write: false,
+        allow_calls: None,
+    };
+    Some(backend.evaluate(&evaluation).ok()?.value)
 }
 
 fn points_to(value: &str, accessed: RuntimeAddr) -> bool {
@@ -124,6 +213,21 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(paths(line).join(" "), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_a_line_of_python_are_those_that_are_read() {
+        for (line, expected) in [
+            ("return self.price * self.qty  # @mark raise", "self self.price self.qty"),
+            ("self.total = self.price * n", "self self.price n"),
+            ("total += order.price // self.n", "total order order.price self self.n"),
+            ("if a is None or b.c >= 1:", "a b b.c"),
+            ("print('order.note', x, key=y.z) # see q", "print x key y y.z"),
+            ("x = f\"{a}\" + g(b=c)", "f g b c"),
+            ("", ""),
+        ] {
+            assert_eq!(python_names(line).join(" "), expected, "{line}");
         }
     }
 

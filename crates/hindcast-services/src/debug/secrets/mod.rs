@@ -8,7 +8,7 @@ mod values;
 
 use std::{borrow::Cow, ops::Range};
 
-use hindcast_core::debug::{BreakpointChange, Thread, Trigger, Variable};
+use hindcast_core::debug::{Breakpoint, BreakpointChange, Thread, Trigger, Variable};
 
 pub use hindcast_core::debug::secret_names::MASKED;
 use hindcast_core::debug::secret_names::{self as names, Named};
@@ -148,6 +148,15 @@ impl Mask {
             && let Some(message) = &mut code.log_message
         {
             self.template(message);
+        }
+    }
+
+    /// What was counted, without secrets.
+    pub fn counts(&self, breakpoint: &mut Breakpoint) {
+        for count in &mut breakpoint.counts {
+            if let Cow::Owned(shown) = self.values(&count.value) {
+                count.value = shown;
+            }
         }
     }
 

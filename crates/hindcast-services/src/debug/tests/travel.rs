@@ -16,7 +16,7 @@ fn moment(text: &str) -> Movement {
 }
 
 fn named(text: &str) -> Watched {
-    Watched::Expression { text: text.into(), frame: FrameRef { thread: ThreadId(1), index: 0 } }
+    Watched::Expression { text: text.into(), frame: FrameRef::of(ThreadId(1), 0) }
 }
 
 async fn go(session: &Session, movement: Movement) -> Viewport {
@@ -70,7 +70,7 @@ async fn the_past_stays_when_the_program_has_ended() {
     let ended = go(&session, Movement::Continue).await;
     assert_eq!((ended.state, ended.in_past), (State::Exited, Some(false)));
     assert_eq!(ended.next, ["debugger/reverse_continue", "debugger/restart"]);
-    let failure = session.stack(None, 5).await.unwrap_err();
+    let failure = session.stack(View::Auto, None, 5).await.unwrap_err();
     assert!(failure.to_string().contains("debugger/step_backward"), "{failure}");
     let failure = session.travel(Movement::Continue, &patience(5000)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotAttached, "it cannot go on");
@@ -81,7 +81,7 @@ async fn the_past_stays_when_the_program_has_ended() {
 
     let before = session.step_back(None, Granularity::Instruction, 1, &patience(5000)).await.unwrap();
     assert_eq!(stands(&before), (Some(8), Some(true), Some(StopReason::Step)));
-    session.stack(None, 5).await.unwrap();
+    session.stack(View::Auto, None, 5).await.unwrap();
     assert_eq!(before.locals[0].value, "3");
     let viewport = go(&session, Movement::ReverseContinue).await;
     assert_eq!(stands(&viewport), (Some(11), Some(true), Some(StopReason::Breakpoint)));
@@ -105,7 +105,7 @@ async fn a_travel_that_fails_leaves_the_session_where_it_was() {
     assert_eq!(failure.unwrap_err().kind, FailureKind::InvalidInput);
     let after = session.viewport();
     assert_eq!((stands(&after), after.moment), (stands(&before), before.moment));
-    session.stack(None, 5).await.unwrap();
+    session.stack(View::Auto, None, 5).await.unwrap();
     stage.finish().await;
 }
 

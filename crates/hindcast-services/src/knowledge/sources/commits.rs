@@ -79,6 +79,7 @@ impl KnowledgeService {
         let (mut reports, mut seen) = (Vec::new(), HashSet::new());
         for (done, commit) in (0_u64..).zip(log.commits) {
             if progress.cancelled() || self.stopping.is_set() {
+                intake.is_stopped = true;
                 intake.notice(format!(
                     "stopped: {} of {total} commits were not looked at · hint: add them again",
                     total - done

@@ -34,14 +34,8 @@ fn pages_below(folders: &[PathBuf], name: &str) -> Result<Vec<PathBuf>, String> 
                 .into(),
         );
     }
-    let is_section = name.starts_with(|letter: char| letter.is_ascii_digit()) && name.len() <= 4;
-    if is_section {
-        let sections: Vec<_> = folders
-            .iter()
-            .map(|folder| folder.join(format!("man{name}")))
-            .filter(|folder| folder.is_dir())
-            .collect();
-        return found(sections, &format!("the manual has no section {name} here"));
+    if is_section(name) {
+        return found(section(folders, name), &format!("the manual has no section {name} here"));
     }
     let (name, section) = match name.strip_suffix(')').and_then(|name| name.split_once('(')) {
         Some((name, section)) => (name, Some(section)),
@@ -65,6 +59,28 @@ fn pages_below(folders: &[PathBuf], name: &str) -> Result<Vec<PathBuf>, String> 
     let mut pages: Vec<PathBuf> = sections.flat_map(|section| in_folder(&section)).collect();
     pages.dedup();
     found(pages, &format!("the manual has no page `{name}` here"))
+}
+
+/// `3` or `3perl`.
+fn is_section(name: &str) -> bool {
+    let rest = name.strip_prefix(|letter: char| letter.is_ascii_digit());
+    rest.is_some_and(|rest| rest.len() <= 6 && rest.bytes().all(|letter| letter.is_ascii_alphabetic()))
+}
+
+/// The folders of a section; the pages of one that has none, such as `man3/fields.3perl`.
+fn section(folders: &[PathBuf], name: &str) -> Vec<PathBuf> {
+    let own: Vec<_> = folders
+        .iter()
+        .map(|folder| folder.join(format!("man{name}")))
+        .filter(|folder| folder.is_dir())
+        .collect();
+    if !own.is_empty() {
+        return own;
+    }
+    let outer = folders.iter().map(|folder| folder.join(format!("man{}", &name[..1])));
+    let ends = [format!(".{name}"), format!(".{name}.gz")];
+    let is_in = |path: &PathBuf| path.to_str().is_some_and(|path| ends.iter().any(|end| path.ends_with(end)));
+    outer.flat_map(|folder| entries(&folder)).filter(is_in).collect()
 }
 
 fn found(paths: Vec<PathBuf>, missing: &str) -> Result<Vec<PathBuf>, String> {
@@ -95,9 +111,14 @@ mod tests {
     #[test]
     fn pages_are_found_by_name_and_by_section() {
         let folder = tempfile::tempdir().unwrap();
-        for file in
-            ["man1/printf.1.gz", "man3/printf.3", "man3/printf_s.3", "man3/other.3", "de/man1/printf.1"]
-        {
+        for file in [
+            "man1/printf.1.gz",
+            "man3/printf.3",
+            "man3/printf_s.3",
+            "man3/other.3",
+            "man3/fields.3perl.gz",
+            "de/man1/printf.1",
+        ] {
             fs::create_dir_all(folder.path().join(file).parent().unwrap()).unwrap();
             fs::write(folder.path().join(file), ".TH").unwrap();
         }
@@ -112,6 +133,8 @@ mod tests {
         assert_eq!(found("printf(3)").unwrap(), ["man3/printf.3"]);
         assert_eq!(found("printf.1").unwrap(), ["man1/printf.1.gz"]);
         assert_eq!(found("3").unwrap(), ["man3"]);
+        assert_eq!(found("3perl").unwrap(), ["man3/fields.3perl.gz"]);
+        assert_eq!(found("fields").unwrap(), ["man3/fields.3perl.gz"]);
         for missing in ["ls", "8", "", "../man1", "printf.2"] {
             assert!(found(missing).is_err_and(|reason| reason.contains("hint")), "{missing}");
         }

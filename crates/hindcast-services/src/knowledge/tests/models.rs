@@ -42,7 +42,7 @@ impl Reranker for Fond {
     }
 
     fn judge(&self, _: &str, passages: &[&str]) -> Result<Vec<f32>, EmbedError> {
-        Ok(passages.iter().map(|passage| if passage.contains(self.0) { 0.9 } else { 0.4 }).collect())
+        Ok(passages.iter().map(|passage| if passage.contains(self.0) { 9.5 } else { 7.0 }).collect())
     }
 }
 
@@ -71,7 +71,7 @@ impl Models for Shelf {
 fn stage_with_models() -> (Stage, Arc<Shelf>) {
     let folder = tempfile::tempdir().unwrap();
     let shelf = Arc::new(Shelf { folder: folder.path().into(), reranker: Mutex::default() });
-    let parts = Stage::parts(folder.path(), Parrot { fails: false }, Arc::new(WordEmbedder));
+    let parts = Stage::parts(folder.path(), Parrot::default(), Arc::new(WordEmbedder));
     let service = KnowledgeService::new(KnowledgeParts { models: Some(shelf.clone()), ..parts });
     (Stage { service, folder }, shelf)
 }
@@ -124,7 +124,7 @@ async fn the_best_passages_are_put_in_the_order_of_whoever_has_read_them() {
     let first = |answer: &SearchAnswer| (answer.hits[0].found.document.id.clone(), answer.hits[0].score);
     assert_eq!(first(&found_by(&stage, "heron lake water", SearchMode::Hybrid).await).0, "heron");
     *shelf.reranker.lock().unwrap() = Some(Arc::new(Fond("dives")));
-    assert_eq!(first(&found_by(&stage, "heron lake water", SearchMode::Hybrid).await), ("duck".into(), 0.9));
+    assert_eq!(first(&found_by(&stage, "heron lake water", SearchMode::Hybrid).await), ("duck".into(), 1.0));
     let by_words = found_by(&stage, "heron lake water", SearchMode::Lexical).await;
     assert_eq!(first(&by_words).0, "heron", "who asks for words alone gets them");
 }

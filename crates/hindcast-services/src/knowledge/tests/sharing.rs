@@ -101,7 +101,7 @@ impl Shared {
         let counted = Arc::new(Counted { vectors, added: AtomicUsize::new(0) });
         let folder = tempfile::tempdir().unwrap();
         let lexical = folder.path().join(name);
-        let parts = Stage::parts(self.folder.path(), Parrot { fails: false }, Arc::new(WordEmbedder));
+        let parts = Stage::parts(self.folder.path(), Parrot::default(), Arc::new(WordEmbedder));
         let service = KnowledgeService::new(KnowledgeParts {
             open_lexical: Box::new(move || Ok(Arc::new(LexicalIndex::open(&lexical)?))),
             vectors: counted.clone(),
@@ -172,7 +172,7 @@ async fn what_a_server_has_not_uploaded_before_it_died_another_uploads_after_a_w
     other.add("birds", "owl", "The owl hunts at night.").await;
     // Writes to the same truth, and has its vectors elsewhere.
     let dead = Stage {
-        service: Stage::open(shared.folder.path(), Parrot { fails: false }),
+        service: Stage::open(shared.folder.path(), Parrot::default()),
         folder: tempfile::tempdir().unwrap(),
     };
     dead.add("birds", "heron", "The heron stands in the water.").await;

@@ -21,6 +21,9 @@ use sha2::{Digest, Sha256};
 
 pub use named::{OFFERED, OfferedModel, Pulled, pull_named};
 
+#[cfg(test)]
+pub(super) use named::pull_named_of;
+
 use super::{CHECKPOINT, MINI_LM, SentenceEncoder, VOCABULARY};
 use download::Downloader;
 
@@ -69,6 +72,18 @@ pub enum PullError {
         origin: String,
         /// What its checksum is.
         found: String,
+    },
+    /// What came is not what the hub says that it has.
+    #[error(
+        "`{file}` from {origin} is not what it has there: {reason} · hint: try again, or give a folder with `--from`"
+    )]
+    Differs {
+        /// Which of the files.
+        file: String,
+        /// Where it came from.
+        origin: String,
+        /// In what.
+        reason: String,
     },
     /// The files are right and the vectors are not.
     #[error(

@@ -170,7 +170,8 @@ impl ChunkSource for PostgresKnowledge {
             AND ($4::text IS NULL OR EXISTS (
                 SELECT FROM hindcast.tags WHERE document = documents.key AND tag_hash = sha256(convert_to($4::text, 'UTF8'))
             ))
-            AND ($5::bigint IS NULL OR updated_at >= $5) AND ($6::bigint IS NULL OR updated_at < $6)";
+            AND ($5::bigint IS NULL OR coalesce(dated, nullif(modified, 0), updated_at) >= $5)
+            AND ($6::bigint IS NULL OR coalesce(dated, nullif(modified, 0), updated_at) < $6)";
         let keys: Vec<_> = collections.iter().map(|key| key.0).collect();
         let narrowed = |text: &Option<String>| text.as_deref().map(|text| kept(text).into_owned());
         let rows = self

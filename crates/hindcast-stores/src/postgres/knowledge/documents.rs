@@ -26,7 +26,7 @@ pub(super) const DOCUMENT_COLUMNS: &str = "
     documents.key, documents.collection, documents.id, documents.name, documents.description, documents.mime_type,
     documents.size, documents.chunks, documents.hash, documents.created_at, documents.updated_at, documents.path,
     documents.modified, coalesce(documents.source_type, documents.mime_type), documents.reader, documents.language,
-    documents.machine";
+    documents.machine, documents.dated";
 
 /// How many numbers are tried at once for an id that others have.
 const NUMBERS: i64 = 1000;
@@ -206,15 +206,15 @@ async fn write_document(
     lease
         .execute(
             "INSERT INTO hindcast.documents (key, collection, id, name, description, mime_type, size, chunks, hash,
-                 created_at, updated_at, path, path_hash, modified, source_type, reader, language, machine)
+                 created_at, updated_at, path, path_hash, modified, source_type, reader, language, machine, dated)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11::text, sha256(convert_to($11::text, 'UTF8')), $12,
-                 $13, $14, $15, $16)
+                 $13, $14, $15, $16, $17)
              ON CONFLICT (key) DO UPDATE SET
                  name = excluded.name, description = excluded.description, mime_type = excluded.mime_type,
                  size = excluded.size, chunks = excluded.chunks, hash = excluded.hash,
                  updated_at = excluded.updated_at, path = excluded.path, path_hash = excluded.path_hash,
                  modified = excluded.modified, source_type = excluded.source_type, reader = excluded.reader,
-                 language = excluded.language, machine = excluded.machine",
+                 language = excluded.language, machine = excluded.machine, dated = excluded.dated",
             &[
                 &key.0,
                 &new.collection.0,
@@ -232,6 +232,7 @@ async fn write_document(
                 &i64::from(new.reader),
                 &new.language.map(Language::code),
                 &machine,
+                &new.dated.map(nanoseconds),
             ],
         )
         .await?;
@@ -394,6 +395,7 @@ pub(super) fn document(row: &Row, first: usize, machine: &str) -> Result<Documen
         source_type: text(row, first + 13)?,
         reader: u32::try_from(column::<i64>(row, first + 14)?).unwrap_or_default(),
         language: language(row, first + 15)?,
+        dated: column::<Option<i64>>(row, first + 17)?.map(timestamp),
         source,
     })
 }

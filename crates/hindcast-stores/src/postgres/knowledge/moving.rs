@@ -33,7 +33,7 @@ fn source(table: &Table) -> &'static str {
               FROM hindcast.collections LEFT JOIN hindcast.collection_uses ON collection = key)"
         }
         "documents" => {
-            "(SELECT key, collection, id, name, description, mime_type, source_type, reader, language, size, chunks, hash,
+            "(SELECT key, collection, id, name, description, mime_type, source_type, reader, language, dated, size, chunks, hash,
                      created_at, updated_at, CASE WHEN machine IS NULL OR machine = $1 THEN path END AS path,
                      CASE WHEN machine IS NULL OR machine = $1 THEN modified END AS modified FROM hindcast.documents)"
         }

@@ -219,7 +219,8 @@ impl ChunkSource for SqliteKnowledge {
                      AND (?2 IS NULL OR instr(coalesce(path, documents.id), ?2) > 0)
                      AND (?3 IS NULL OR coalesce(source_type, mime_type) = ?3)
                      AND (?4 IS NULL OR EXISTS (SELECT 1 FROM tags WHERE document = documents.key AND tag = ?4))
-                     AND (?5 IS NULL OR updated_at >= ?5) AND (?6 IS NULL OR updated_at < ?6)",
+                     AND (?5 IS NULL OR coalesce(dated, nullif(modified, 0), updated_at) >= ?5)
+                     AND (?6 IS NULL OR coalesce(dated, nullif(modified, 0), updated_at) < ?6)",
                 )?
                 .query_map(
                     params![

@@ -27,7 +27,7 @@ pub(super) const DOCUMENT_COLUMNS: &str = "
     documents.key, documents.collection, documents.id, documents.name, documents.description, documents.mime_type,
     documents.size, documents.chunks, documents.hash, documents.created_at, documents.updated_at, documents.path,
     documents.modified, coalesce(documents.source_type, documents.mime_type), documents.reader,
-    documents.language";
+    documents.language, documents.dated";
 
 pub(super) fn remove_document(
     transaction: &Transaction<'_>,
@@ -195,13 +195,14 @@ fn write_document(
     let key: i64 = transaction
         .prepare_cached(
             "INSERT INTO documents (key, collection, id, name, description, mime_type, size, chunks, hash, created_at,
-                                    updated_at, path, modified, source_type, reader, language)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15)
+                                    updated_at, path, modified, source_type, reader, language, dated)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
              ON CONFLICT (key) DO UPDATE SET
                  name = excluded.name, description = excluded.description, mime_type = excluded.mime_type,
                  size = excluded.size, chunks = excluded.chunks, hash = excluded.hash,
                  updated_at = excluded.updated_at, path = excluded.path, modified = excluded.modified,
-                 source_type = excluded.source_type, reader = excluded.reader, language = excluded.language
+                 source_type = excluded.source_type, reader = excluded.reader, language = excluded.language,
+                 dated = excluded.dated
              RETURNING key",
         )?
         .query_row(
@@ -221,6 +222,7 @@ fn write_document(
                 new.source_type,
                 new.reader,
                 new.language.map(Language::code),
+                new.dated.map(nanoseconds),
             ],
             |row| row.get(0),
         )?;
@@ -370,6 +372,7 @@ pub(super) fn document(row: &Row<'_>, first: usize) -> rusqlite::Result<Document
         source_type: row.get(first + 13)?,
         reader: row.get(first + 14)?,
         language: language(row, first + 15)?,
+        dated: row.get::<_, Option<i64>>(first + 16)?.map(timestamp),
         source,
     })
 }

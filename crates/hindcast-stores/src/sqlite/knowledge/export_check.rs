@@ -1,9 +1,17 @@
 //! Whether a file that is to be imported is what an export writes. It may come from anybody.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, types::ValueRef};
+use sha2::{Digest, Sha256};
 
-/// What every export has. Those of older versions lack `settings` and `languages`.
+/// What every export has.
 const TABLES: [&str; 7] = ["format", "collection", "documents", "chunks", "vectors", "tags", "watched"];
+
+/// What exports of older versions lack: the table, a condition that none of its rows fulfils, and what is wrong where one does.
+const NEWER_FAULTS: [(&str, &str, &str); 1] = [(
+    "dates",
+    "a date is of no document",
+    "SELECT 1 FROM moved.dates WHERE typeof(dated) <> 'integer' OR document NOT IN (SELECT key FROM moved.documents)",
+)];
 
 /// Conditions that no row fulfils, and what is wrong where one does. Keys are added to those that are here, so they must be small.
 const FAULTS: [(&str, &str); 9] = [
@@ -56,11 +64,19 @@ const FAULTS: [(&str, &str); 9] = [
     ),
 ];
 
+const DAMAGED: &str = "it does not say what was written: bytes of it were changed";
+
+/// Whether a file is no whole database any more.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
+}
+
 /// What is wrong with the file that is attached as `moved`; none where it can be imported. `models` says how many numbers the
 /// vectors of known models have.
 pub(super) fn fault(connection: &Connection, models: &[(String, usize)]) -> Option<String> {
     match find(connection, models) {
         Ok(fault) => fault,
+        Err(error) if is_damage(&error) => Some(DAMAGED.into()),
         // What cannot even be asked is not what an export writes.
         Err(error) => Some(error.to_string()),
     }
@@ -82,10 +98,22 @@ fn find(connection: &Connection, models: &[(String, usize)]) -> rusqlite::Result
     }
     let sound: String = connection.query_row("PRAGMA moved.quick_check(1)", [], |row| row.get(0))?;
     if sound != "ok" {
-        return Ok(Some(sound));
+        return Ok(Some(DAMAGED.into()));
+    }
+    if has_table(connection, "seal")? {
+        let seal: Option<Vec<u8>> =
+            connection.query_row("SELECT digest FROM moved.seal", [], |row| row.get(0)).optional()?;
+        if seal.as_deref() != Some(&digest(connection)?) {
+            return Ok(Some(DAMAGED.into()));
+        }
     }
     for (fault, condition) in FAULTS {
         if connection.prepare(condition)?.exists([])? {
+            return Ok(Some(fault.to_owned()));
+        }
+    }
+    for (table, fault, condition) in NEWER_FAULTS {
+        if has_table(connection, table)? && connection.prepare(condition)?.exists([])? {
             return Ok(Some(fault.to_owned()));
         }
     }
@@ -105,17 +133,62 @@ fn find(connection: &Connection, models: &[(String, usize)]) -> rusqlite::Result
     Ok(None)
 }
 
+/// Whether the file has a table, which those of older versions may lack.
+pub(super) fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM moved.sqlite_master WHERE type = 'table' AND name = ?1")?.exists([name])
+}
+
+/// What all rows of the file hash to, so that a changed byte is noticed. Whoever changes a file on purpose can compute it anew.
+pub(super) fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
+    let mut digest = Sha256::new();
+    // All that are there, also those of a newer version.
+    let tables = "SELECT name FROM moved.sqlite_master WHERE type = 'table' AND name <> 'seal' AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    let mut tables = connection.prepare(tables)?;
+    let tables: Vec<String> = tables.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for table in tables {
+        digest.update(&table);
+        let mut asked = connection
+            .prepare(&format!("SELECT * FROM moved.\"{}\" ORDER BY rowid", table.replace('"', "\"\"")))?;
+        let columns = asked.column_count();
+        let mut rows = asked.query([])?;
+        while let Some(row) = rows.next()? {
+            for column in 0..columns {
+                update(&mut digest, row.get_ref(column)?);
+            }
+        }
+    }
+    Ok(digest.finalize().into())
+}
+
+/// Adds a value with its type and length, so that no two rows look alike.
+fn update(digest: &mut Sha256, value: ValueRef<'_>) {
+    let (kind, bytes): (u8, &[u8]) = match value {
+        ValueRef::Null => (0, &[]),
+        ValueRef::Integer(number) => (1, &number.to_le_bytes()),
+        ValueRef::Real(number) => (2, &number.to_le_bytes()),
+        ValueRef::Text(text) => (3, text),
+        ValueRef::Blob(bytes) => (4, bytes),
+    };
+    digest.update([kind]);
+    digest.update((bytes.len() as u64).to_le_bytes());
+    digest.update(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use hindcast_core::{
         Timestamp,
         identity::PrincipalId,
-        knowledge::{Catalogue, NewChunk, NewDocument, NewVector, Ownership, Place, Tags},
+        knowledge::{Catalogue, ChunkSource, NewChunk, NewDocument, NewVector, Ownership, Place, Tags},
         store::StoreError,
     };
 
     use super::super::SqliteKnowledge;
     use super::*;
+
+    fn dated() -> Timestamp {
+        "2024-05-01T00:00:00Z".parse().unwrap()
+    }
 
     fn document(collection: hindcast_core::knowledge::CollectionKey, now: Timestamp) -> NewDocument {
         let vector = Some(NewVector { model: "m".into(), numbers: vec![1.0, 0.0] });
@@ -138,6 +211,7 @@ mod tests {
             source_type: "text/plain".into(),
             reader: 1,
             language: None,
+            dated: Some(dated()),
             tags: Tags { own: vec!["t".into()], given: Vec::new() },
             original: b"words".to_vec(),
             text: None,
@@ -177,6 +251,7 @@ mod tests {
             "UPDATE chunks SET end_byte = 6",
             "UPDATE chunks SET document = 77; UPDATE documents SET chunks = 0",
             "UPDATE tags SET document = 77",
+            "UPDATE dates SET document = 77",
             "DELETE FROM collection",
             "DROP TABLE chunks; CREATE VIEW chunks AS SELECT 1",
             "CREATE TRIGGER x AFTER INSERT ON tags BEGIN DELETE FROM tags; END",
@@ -187,17 +262,43 @@ mod tests {
         {
             let bad = folder.path().join(format!("bad{number}"));
             std::fs::copy(&good, &bad).unwrap();
-            Connection::open(&bad).unwrap().execute_batch(change).unwrap();
+            // Whoever changes a file on purpose can leave out the seal, as older versions did.
+            let change = format!("DROP TABLE seal; {change}");
+            Connection::open(&bad).unwrap().execute_batch(&change).unwrap();
             let described = store.exported(&bad, &models).await;
             assert!(matches!(described, Err(StoreError::Corrupt(_))), "{change}: {described:?}");
             let imported = store.import_collection(&bad, into.key, now, &models).await;
             assert!(matches!(imported, Err(StoreError::Corrupt(_))), "{change}: {imported:?}");
         }
+        let damaged = folder.path().join("damaged");
+        std::fs::copy(&good, &damaged).unwrap();
+        let changed = Connection::open(&damaged).unwrap().execute_batch("UPDATE chunks SET text = 'wordz'");
+        changed.unwrap();
+        let told = store.exported(&damaged, &models).await.unwrap_err().to_string();
+        assert!(told.ends_with("bytes of it were changed"), "{told}");
+        let bytes = std::fs::read(&good).unwrap();
+        let mut refused = 0;
+        for at in (200..bytes.len()).step_by(211) {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 4;
+            std::fs::write(&damaged, flipped).unwrap();
+            if let Err(error) = store.exported(&damaged, &models).await {
+                let told = error.to_string();
+                assert!(!told.contains(['\n', '*']) && told.len() < 300, "byte {at}: {told}");
+                refused += 1;
+            }
+        }
+        assert!(refused > 0);
         let text = folder.path().join("text");
         std::fs::write(&text, "no database, but long enough to be looked at ".repeat(100)).unwrap();
         let told = store.exported(&text, &models).await.unwrap_err().to_string();
         assert!(told.contains("text` is not an export of hindcast, or is damaged: "), "{told}");
         let imported = store.import_collection(&good, into.key, now, &models).await.unwrap();
         assert_eq!(imported.documents, 1, "nothing of the others is there");
+        let there = store.documents(into.key).await.unwrap();
+        assert_eq!(there[0].dated, Some(dated()));
+        let chunks = store.chunk_ids(into.key).await.unwrap();
+        let vectors = store.vectors("m", &chunks).await.unwrap();
+        assert_eq!(vectors, [(into.key, chunks[0], vec![1.0, 0.0])]);
     }
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, config::DbConfig};
 use super::super::{schema::BUSY_TIMEOUT, unavailable};
 
 /// Each entry takes the file from the version of its index to the next. Entries are only ever added.
-pub(super) const MIGRATIONS: [&str; 7] = [
+pub(super) const MIGRATIONS: [&str; 8] = [
     "
     -- How often something changed; the derived indexes and the subscribers of every process follow it.
     CREATE TABLE generation (
@@ -243,6 +243,10 @@ pub(super) const MIGRATIONS: [&str; 7] = [
         name  TEXT NOT NULL
     ) STRICT;
     INSERT INTO identity VALUES (1, lower(hex(randomblob(16))));
+",
+    "
+    -- When a document was last changed or sent, as it says itself. Of older ones it is not known until they are read again.
+    ALTER TABLE documents ADD COLUMN dated INTEGER;
 ",
 ];
 

@@ -7,13 +7,13 @@ use hindcast_core::{
     knowledge::{Collection, CollectionKey},
     store::StoreError,
 };
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{
     super::{keys::nanoseconds, transaction::Transaction, unavailable},
     Change, SqliteKnowledge,
     catalogue::collection_by_key,
-    export_check::fault,
+    export_check::{digest, fault, has_table, is_damage},
     next_generation,
 };
 
@@ -36,8 +36,10 @@ const TABLES: &str = "
     CREATE TABLE moved.vectors (chunk INTEGER NOT NULL, model TEXT NOT NULL, numbers BLOB NOT NULL) STRICT;
     CREATE TABLE moved.tags (document INTEGER NOT NULL, tag TEXT NOT NULL, is_given INTEGER NOT NULL) STRICT;
     CREATE TABLE moved.languages (document INTEGER NOT NULL, language TEXT NOT NULL) STRICT;
+    CREATE TABLE moved.dates (document INTEGER NOT NULL, dated INTEGER NOT NULL) STRICT;
     CREATE TABLE moved.settings (model TEXT, language TEXT, passage_bytes INTEGER, vectors_by TEXT) STRICT;
     CREATE TABLE moved.watched (path TEXT NOT NULL, include TEXT NOT NULL, exclude TEXT NOT NULL) STRICT;
+    CREATE TABLE moved.seal (digest BLOB NOT NULL) STRICT;
 ";
 
 /// A collection in a file.
@@ -84,6 +86,7 @@ impl SqliteKnowledge {
         let (name, models) = (existing(file)?, models.to_vec());
         self.on_writer(move |connection| {
             with_attached(connection, &name, || {
+                check_version(connection)?;
                 check(connection, &name, &models)?;
                 described(connection)
             })
@@ -104,6 +107,7 @@ impl SqliteKnowledge {
             with_attached(connection, &name, || {
                 let transaction = Transaction::begin(connection).map_err(unavailable)?;
                 // From here on nobody can change the file.
+                check_version(connection)?;
                 check(connection, &name, &models)?;
                 let found = described(connection)?;
                 import(&transaction, key, now)?;
@@ -123,6 +127,8 @@ fn check(connection: &Connection, file: &str, models: &[(String, usize)]) -> Res
 }
 
 fn no_export(file: &str, reason: &str) -> StoreError {
+    // The library repeats what is in a damaged file.
+    let reason: String = reason.chars().take_while(|char| !char.is_control()).take(120).collect();
     StoreError::Corrupt(format!("`{file}` is not an export of hindcast, or is damaged: {reason}"))
 }
 
@@ -145,9 +151,9 @@ fn with_attached<T>(
     work: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     connection.pragma_update(None, "trusted_schema", false).map_err(unavailable)?;
-    let foreign = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => no_export(name, &error.to_string()),
-        _ => unavailable(error),
+    let foreign = |error: rusqlite::Error| match is_damage(&error) {
+        true => no_export(name, &error.to_string()),
+        false => unavailable(error),
     };
     connection.execute("ATTACH ?1 AS moved", [name]).map_err(foreign)?;
     let done = work();
@@ -173,11 +179,13 @@ fn export(connection: &Connection, key: CollectionKey) -> Result<MovedCollection
             "INSERT INTO moved.tags SELECT document, tag, is_given FROM main.tags JOIN main.documents ON key = document
              WHERE collection = ?1",
             "INSERT INTO moved.languages SELECT key, language FROM main.documents WHERE collection = ?1 AND language IS NOT NULL",
+            "INSERT INTO moved.dates SELECT key, dated FROM main.documents WHERE collection = ?1 AND dated IS NOT NULL",
             "INSERT INTO moved.settings SELECT model, language, passage_bytes, vectors_by FROM main.collections WHERE key = ?1",
             "INSERT INTO moved.watched SELECT path, include, exclude FROM main.watched WHERE collection = ?1",
         ] {
             connection.execute(copy, [key.0])?;
         }
+        connection.execute("INSERT INTO moved.seal VALUES (?1)", [digest(connection)?])?;
         connection.execute_batch("COMMIT")
     };
     if let Err(error) = write() {
@@ -188,18 +196,18 @@ fn export(connection: &Connection, key: CollectionKey) -> Result<MovedCollection
     described(connection)
 }
 
-fn described(connection: &Connection) -> Result<MovedCollection, StoreError> {
-    let foreign = |_| StoreError::Corrupt("it is no exported collection".into());
-    let version: Option<i64> = connection
-        .query_row("SELECT version FROM moved.format", [], |row| row.get(0))
-        .optional()
-        .map_err(foreign)?;
-    if version != Some(FORMAT) {
-        return Err(StoreError::Corrupt(format!(
-            "it was exported as version {}",
-            version.unwrap_or_default()
-        )));
+/// Whether this program knows what is in the file. One that is damaged is left to the check.
+fn check_version(connection: &Connection) -> Result<(), StoreError> {
+    let asked = connection.query_row("SELECT version FROM moved.format", [], |row| row.get::<_, i64>(0));
+    match asked.optional().ok().flatten() {
+        Some(version) if version != FORMAT => Err(StoreError::Corrupt(format!(
+            "it was exported as version {version}, this program knows {FORMAT}"
+        ))),
+        _ => Ok(()),
     }
+}
+
+fn described(connection: &Connection) -> Result<MovedCollection, StoreError> {
     let read = || {
         let (id, name) = connection
             .query_row("SELECT id, name FROM moved.collection", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -256,8 +264,15 @@ fn import(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> 
             "INSERT INTO main.tags SELECT document + ?1, tag, is_given FROM moved.tags",
             [documents],
         )?;
-        if has_settings(transaction)? {
+        if has_table(transaction, "settings")? && has_table(transaction, "languages")? {
             import_settings(transaction, key, documents)?;
+        }
+        if has_table(transaction, "dates")? {
+            transaction.execute(
+                "UPDATE main.documents SET dated = moved.dates.dated FROM moved.dates
+                 WHERE main.documents.key = moved.dates.document + ?1",
+                [documents],
+            )?;
         }
         transaction.execute(
             "UPDATE main.collections SET updated_at = ?2 WHERE key = ?1",
@@ -266,12 +281,6 @@ fn import(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> 
         Ok(())
     };
     write().map_err(unavailable)
-}
-
-/// Files of older versions have none.
-fn has_settings(connection: &Connection) -> rusqlite::Result<bool> {
-    let tables = "SELECT count(*) = 2 FROM moved.sqlite_master WHERE type = 'table' AND name IN ('settings', 'languages')";
-    connection.query_row(tables, [], |row| row.get(0))
 }
 
 /// What was decided for the collection, and the languages of its documents. A size that could not be decided here is not taken.

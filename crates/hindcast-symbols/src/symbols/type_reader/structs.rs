@@ -128,11 +128,30 @@ impl<'a> Reading<'_, 'a> {
         let mut members = Vec::new();
         let _ = children_of(self.view, offset, &mut |child| {
             if child.tag() == gimli::DW_TAG_member {
-                members.extend(self.member(child));
+                let state = self.coroutine_state(child);
+                members.extend(
+                    self.member(child).map(|member| Member { name: state.or(member.name), ..member }),
+                );
             }
             true
         });
         Some(Variant { values, members })
+    }
+
+    /// What a state of a coroutine is called: Rust numbers the states of what `async` makes, and names their types. The line is that of
+    /// the `await` at which it is suspended.
+    fn coroutine_state(&self, case: &Entry<'a>) -> Option<String> {
+        let number = self.view.name(case)?;
+        if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let state = crate::dwarf::DieRef::decode(self.type_of(case)?.entry);
+        let name = self.view.name(&self.view.entry(state)?)?;
+        let line = case.attr_value(gimli::DW_AT_decl_line).and_then(|line| line.udata_value());
+        match line {
+            Some(line) if name.starts_with("Suspend") => Some(format!("{name} at line {line}")),
+            _ => Some(name.into_owned()),
+        }
     }
 
     pub(super) fn parameter_types(&self) -> Vec<TypeRef> {

@@ -44,7 +44,9 @@ pub(super) async fn run(config: &Config, options: &EvaluateKnowledge) -> Result<
     write_corpus(&set.corpus, &corpus)?;
     let mut config = config.clone();
     let data = DataFolder::open(&scratch.path().join("data"))?;
-    if options.mode != SearchMode::Lexical {
+    if options.mode == SearchMode::Lexical {
+        config.knowledge.fetch_model = false;
+    } else {
         lend_models(&DataFolder::existing(&config.data_dir)?, &data)?;
     }
     config.data_dir = scratch.path().join("data");

@@ -24,6 +24,7 @@ fn adapters_that_work_here_are_named_and_the_others_with_what_to_install() {
     for (name, what) in [
         ("debugpy", "(for Python)"),
         ("js-debug", "(for JavaScript and TypeScript)"),
+        ("js-debug with Chromium", "(for pages in Chromium)"),
         ("delve", "(for Go)"),
         ("rdbg", "(for Ruby)"),
         ("JdiDapServer", "(for Java)"),
@@ -37,7 +38,8 @@ fn adapters_that_work_here_are_named_and_the_others_with_what_to_install() {
         ("JS_DEBUG", String::new()),
         ("JAVA_DEBUG_ADAPTER", String::new()),
     ]);
-    for name in ["debugpy", "js-debug", "delve", "rdbg", "lldb-dap", "JdiDapServer"] {
+    for name in ["debugpy", "js-debug", "js-debug with Chromium", "delve", "rdbg", "lldb-dap", "JdiDapServer"]
+    {
         let check = bare.iter().find(|check| check["name"] == name).unwrap();
         assert!(check["detail"].as_str().unwrap().starts_with("not installed"), "{check}");
         assert!(check["remedy"].as_str().unwrap().starts_with("to debug "), "{check}");

@@ -3,16 +3,24 @@
 
 mod attaching;
 mod bad_adapters;
+mod caught;
 mod confined;
+mod controls;
 mod doctor;
+mod examples;
+mod failures;
 mod killing;
 mod oracle;
+mod pages;
 mod peers;
+mod processes;
 mod profiles;
 mod python;
 mod schema;
 mod scripts;
+mod steady;
 mod tour;
+mod unwritten;
 
 use hindcast_fixtures::adapters::{self, Script};
 use serde_json::{Value, json};

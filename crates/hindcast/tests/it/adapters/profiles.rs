@@ -10,13 +10,18 @@ use crate::knowledge::Client;
 
 /// A client with this configuration file; none where these tests are skipped.
 pub(super) fn configured(configuration: &str) -> Option<Client> {
+    configured_with(configuration, &[])
+}
+
+/// The same with more variables.
+pub(super) fn configured_with(configuration: &str, more: &[(&str, &str)]) -> Option<Client> {
     let environment = adapters::environment()?;
     let folder = Arc::new(tempfile::tempdir().unwrap());
     let file = folder.path().join("config.toml");
     std::fs::write(&file, configuration).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_hindcast"));
     command.env("HINDCAST_CONFIG", file);
-    command.envs(environment).env(super::MARK, folder.path());
+    command.envs(environment).envs(more.iter().copied()).env(super::MARK, folder.path());
     Some(Client::by(folder, command))
 }
 

@@ -17,6 +17,28 @@ fn the_causes_of_an_exception_are_told_with_where_they_were_raised() {
 }
 
 #[test]
+fn an_exception_is_kept_and_found_again_from_a_pasted_traceback() {
+    let Some(mut client) = client() else { return };
+    launch(&mut client, &python().script, "fail\n");
+    data(&mut client, "continue", json!({}));
+    let finding = json!({ "symptom": "Reading the input fails", "cause": "a key is missing" });
+    let saved = data(&mut client, "save_finding", finding);
+    let lines: Vec<_> =
+        saved["fingerprint"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(lines.contains(&"kind: ValueError") && lines.contains(&"message: bad input"), "{lines:?}");
+    let frames: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("frame: ")).collect();
+    let called = frames.iter().rev().map(|frame| {
+        let (function, statement) = frame.split_once(" | ").unwrap();
+        format!("  File \"/elsewhere/a.py\", line 99, in {function}\n    {statement}\n")
+    });
+    let trace =
+        format!("Traceback (most recent call last):\n{}ValueError: bad input\n", called.collect::<String>());
+    text(&mut client, "disconnect", json!({}));
+    let found = data(&mut client, "find_similar_bugs", json!({ "text": trace }));
+    assert_eq!(found["similar"][0]["uri"], saved["uri"], "{trace}\n{found}");
+}
+
+#[test]
 fn exceptions_are_stopped_at_when_they_are_raised_by_type_and_base() {
     let Some(mut client) = client() else { return };
     for (wanted, first) in [("LookupError", "KeyError"), ("ValueError", "ValueError"), ("*", "KeyError")] {

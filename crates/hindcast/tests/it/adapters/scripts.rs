@@ -94,6 +94,61 @@ fn goroutines_are_listed_as_threads() {
 }
 
 #[test]
+fn goroutines_that_wait_have_stacks_and_variables() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("go/tasks/main.go");
+    let folder = script.path.parent().unwrap();
+    let arguments = json!({ "program": script.path, "args": ["wait"], "cwd": folder, "timeout_ms": 60_000 });
+    data(&mut client, "launch", arguments);
+    data(&mut client, "run_to", json!({ "file": "main.go", "line": script.line("started") }));
+    let threads = data(&mut client, "get_threads", json!({}));
+    let is_worker = |thread: &&serde_json::Value| thread.to_string().contains("main.worker");
+    let workers: Vec<_> = threads["threads"].as_array().unwrap().iter().filter(is_worker).collect();
+    assert!(!workers.is_empty(), "{threads}");
+    let mut numbers = Vec::new();
+    for worker in workers {
+        let id = worker["id"].as_u64().unwrap();
+        let stack = data(&mut client, "get_stack_trace", json!({ "thread_id": id }));
+        let frames = stack["frames"].as_array().unwrap();
+        let at = frames.iter().position(|frame| frame["function"] == "main.worker").unwrap();
+        assert_eq!(frames[at]["line"], script.line("waits"), "{stack}");
+        let asked = json!({ "expression": "number", "thread_id": id, "frame": at });
+        numbers.push(data(&mut client, "evaluate", asked)["value"].as_str().unwrap().to_owned());
+    }
+    numbers.sort();
+    numbers.dedup();
+    assert!(numbers.len() >= 2, "each has its own: {numbers:?}");
+}
+
+#[test]
+fn compiled_typescript_is_debugged_in_its_source() {
+    let Some(mut client) = client() else { return };
+    let source = Script::new("javascript/compiled/src/app.ts");
+    let folder = source.path.ancestors().nth(2).unwrap();
+    let program = folder.join("out/app.js");
+    data(&mut client, "launch", json!({ "program": program, "cwd": folder, "timeout_ms": 60_000 }));
+    let set = json!({ "file": "src/app.ts", "statement": "result += item.price" });
+    let set = data(&mut client, "set_breakpoint", set);
+    assert_eq!(set["bound"][0]["line"], source.line("loop_body"), "{set}");
+    assert!(!set.to_string().contains("has no code of its own"), "{set}");
+    let stop = data(&mut client, "continue", json!({}));
+    assert!(stop["location"]["file"].as_str().unwrap().ends_with("src/app.ts"), "{stop}");
+    assert_eq!(stop["location"]["line"], source.line("loop_body"), "{stop}");
+    let current = stop["source"].as_array().unwrap().iter().find(|line| line["current"] == true);
+    assert!(current.unwrap()["text"].as_str().unwrap().contains("item.price"), "{stop}");
+}
+
+#[test]
+fn the_first_statement_stops_once() {
+    let Some(mut client) = client() else { return };
+    let script = Script::new("javascript/turns.js");
+    let launched = launch(&mut client, &script, "");
+    assert_eq!(launched["location"]["line"], script.line("entry"), "{launched}");
+    let ended = data(&mut client, "continue", json!({}));
+    assert_eq!(ended["exit_code"], 0, "{ended}");
+}
+
+#[test]
 fn a_go_process_is_attached_to_and_let_go_of() {
     let Some(mut client) = client() else { return };
     let source = Script::new("go/spin/main.go");

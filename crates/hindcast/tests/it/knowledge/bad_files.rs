@@ -2,6 +2,8 @@
 
 use std::io::{Cursor, Write};
 
+use serde_json::json;
+
 use super::{
     documents::{docx, pdf},
     knowledge,
@@ -15,6 +17,8 @@ fn every_bad_file_is_told_with_its_reason_and_the_good_ones_go_in() {
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
     write("good one\nof two lines 🦀.md", b"# Good\n\nIt is good.");
     write("empty.md", b"");
+    write("blank.md", b" \n\n");
+    write("onebad.txt", &["Die Straßenbahn fährt über die Brücke.\n".repeat(9).as_bytes(), b"\xff"].concat());
     write("program.exe", b"MZ");
     write("latin.txt", b"caf\xe9");
     write("binary.txt", b"a\0b");
@@ -45,10 +49,16 @@ fn every_bad_file_is_told_with_its_reason_and_the_good_ones_go_in() {
     };
     check("lines 🦀.md", "added");
     check("fine.docx", "added");
-    check("empty.md", "failed it is empty");
-    let skipped = &report["skipped"][0];
-    assert_eq!((&skipped["kind"], &skipped["files"]), (&".exe".into(), &1.into()), "{report}");
+    let skipped = |at: usize| {
+        let one = &report["skipped"][at];
+        format!("{} {} {}", one["files"], one["kind"], one["reason"])
+    };
+    assert_eq!(skipped(0), "1 \".exe\" \"files of this type are not understood\"");
+    assert_eq!(skipped(1), "2 \".md\" \"it is empty\"");
     check("latin.txt", "added");
+    check("onebad.txt", "added");
+    let found = knowledge(data.path(), &["search", "Brücke", "--mode", "lexical", "--min-relevance", "0"]);
+    assert_eq!(found["hits"][0]["document"], "onebad", "{found}");
     check("binary.txt", "failed it is not text: byte 1 cannot be read");
     check("broken.pdf", "failed it is not a readable PDF file");
     check("scanned.pdf", "failed it has no text");
@@ -61,7 +71,7 @@ fn every_bad_file_is_told_with_its_reason_and_the_good_ones_go_in() {
         check("dangling.md", "failed it is a link to nothing");
     }
     let listed = knowledge(data.path(), &["show", "mixed"]);
-    assert_eq!(listed["document_list"].as_array().unwrap().len(), 3, "{listed}");
+    assert_eq!(listed["document_list"].as_array().unwrap().len(), 4, "{listed}");
 }
 
 /// A small archive that unpacks to seventy megabytes.
@@ -103,6 +113,8 @@ fn what_is_asked_wrongly_says_what_to_do() {
             r#"{"collection":"a","name":"n","text":"t","watch":true}"#,
             "`watch` is for `paths`: a text has no file that could change",
         ),
+        ("knowledge/add", r#"{"collection":"a","text":"t"}"#, "`text` needs a `name`"),
+        ("knowledge/add", r#"{"collection":"a","name":"n"}"#, "`name` needs a `text`"),
         (
             "knowledge/add",
             r#"{"collection":"a","name":"n","text":" "}"#,
@@ -142,4 +154,46 @@ fn a_text_that_overflows_its_parser_does_not_take_the_server_with_it() {
         client.call("knowledge/search", serde_json::json!({ "query": "{" }))["hits"],
         serde_json::json!([])
     );
+}
+
+#[test]
+fn hundreds_of_files_of_kinds_that_are_not_taken_in_are_a_line_each_kind() {
+    let files = tempfile::tempdir().unwrap();
+    for number in 0..600 {
+        std::fs::write(files.path().join(format!("picture{number}.svg")), "<svg/>").unwrap();
+        std::fs::write(files.path().join(format!("object{number}.o")), [0x7f]).unwrap();
+    }
+    std::fs::write(files.path().join("note.md"), "# Note\n\nIt is here.").unwrap();
+    let mut client = super::Client::new();
+    let request = json!({ "collection": "mixed", "paths": [files.path()] });
+    let answer = client.request("tools/call", json!({ "name": "knowledge/add", "arguments": request }));
+    assert!(answer.to_string().len() < 3000, "{} bytes", answer.to_string().len());
+    let skipped = &answer["result"]["structuredContent"]["skipped"];
+    let kinds: Vec<_> = skipped.as_array().unwrap().iter().map(|one| (&one["kind"], &one["files"])).collect();
+    assert_eq!(kinds, [(&".o".into(), &600.into()), (&".svg".into(), &600.into())], "{answer}");
+}
+
+#[test]
+fn an_addition_in_the_background_tells_which_files_failed() {
+    let files = tempfile::tempdir().unwrap();
+    std::fs::write(files.path().join("note.md"), "# Note\n\nIt is here.").unwrap();
+    std::fs::write(files.path().join("broken.pdf"), "%PDF-1.7\nbroken").unwrap();
+    let mut client = super::Client::new();
+    let paths = [files.path().to_owned(), "/nowhere/at/all".into()];
+    let request = json!({ "collection": "mixed", "paths": paths, "background": true });
+    let begun = client.call("knowledge/add", request);
+    let mut ingest = json!(null);
+    super::until("it has ended", || {
+        let status = client.call("knowledge/status", json!({ "ingest": begun["ingest"] }));
+        ingest = status["ingests"][0].clone();
+        ingest["state"] != "running"
+    });
+    assert_eq!(ingest["state"], "done", "{ingest}");
+    let failed = ingest["failed"].as_array().unwrap();
+    let reason = |path: &str| {
+        let found = failed.iter().find(|file| file["path"].as_str().unwrap().ends_with(path));
+        found.unwrap_or_else(|| panic!("{path}: {ingest}"))["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason("/nowhere/at/all"), "there is no such file or folder");
+    assert!(reason("broken.pdf").starts_with("it is not a readable PDF file"));
 }

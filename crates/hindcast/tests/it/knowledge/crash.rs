@@ -12,7 +12,10 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::knowledge;
-use crate::server::{Dice, HINDCAST, command, eventually};
+use crate::{
+    sdk,
+    server::{Dice, HINDCAST, command, eventually, try_hindcast},
+};
 
 /// How often it is killed; `HINDCAST_KILLS=200` is the long way.
 fn kills() -> usize {
@@ -99,6 +102,67 @@ fn check_agreement(data: &Path, path: &str) {
         assert_eq!(found["hits"][0]["document"], Value::from(format!("d{number}")), "{found}");
     }
     assert_eq!(knowledge(data, &["stats", "all"])["orphaned_vectors"], 0);
+}
+
+/// Many short passages, so that their vectors come in parts.
+const PASSAGES: usize = 600;
+
+/// Starts an addition, kills it after a moment, and tells how many vectors there are then.
+fn vectors_when_killed_after(data: &Path, path: &str, moment: Duration) -> usize {
+    let mut process = command()
+        .args(["knowledge", "add", "all", path, "--data-dir"])
+        .arg(data)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::park_timeout(moment);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    if !data.join("knowledge.db").exists() {
+        return 0;
+    }
+    // It may have been killed before the tables were there.
+    knowledge(data, &["list"]);
+    check_wholeness(data);
+    let connection = Connection::open(data.join("knowledge.db")).unwrap();
+    connection.query_row("SELECT count(*) FROM vectors", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn killed_while_a_large_file_is_embedded_it_goes_on_with_where_it_was() {
+    let Some(peers) = sdk::peers() else { return };
+    let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let model = peers.join("models/all-MiniLM-L6-v2");
+    let pulled = try_hindcast(data.path(), &["models", "pull", "--from", model.to_str().unwrap()]);
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
+    let text: String =
+        (0..PASSAGES).map(|number| format!("# Part {number}\n\nThe heron {number} stands.\n\n")).collect();
+    std::fs::write(files.path().join("long.md"), text).unwrap();
+    let path = files.path().to_str().unwrap();
+    let mut dice = Dice(20_261_118);
+    let (mut before, mut moments) = (0, Vec::new());
+    // Until one kill was in the middle.
+    for round in 0..kills() + 40 {
+        if round >= kills() && moments.iter().any(|&vectors| (1..PASSAGES).contains(&vectors)) {
+            break;
+        }
+        let moment = Duration::from_millis(300 + dice.roll(1500) as u64);
+        let now = vectors_when_killed_after(data.path(), path, moment);
+        assert!(now >= before, "vectors were lost: {before}, then {now}");
+        before = now;
+        moments.push(now);
+    }
+    println!("vectors after each kill: {moments:?}");
+    assert!(moments.iter().any(|&vectors| (1..PASSAGES).contains(&vectors)), "{moments:?}");
+    let added = knowledge(data.path(), &["add", "all", path]);
+    assert_eq!((&added["collection"]["documents"], &added["notices"]), (&1.into(), &serde_json::json!([])));
+    let stats = knowledge(data.path(), &["stats", "all"]);
+    assert_eq!((&stats["missing_vectors"], &stats["orphaned_vectors"]), (&0.into(), &0.into()), "{stats}");
+    let connection = Connection::open(data.path().join("knowledge.db")).unwrap();
+    let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, usize>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM vectors"), count("SELECT count(*) FROM chunks"));
+    assert_eq!(count("SELECT count(DISTINCT chunk) FROM vectors"), count("SELECT count(*) FROM chunks"));
 }
 
 #[test]

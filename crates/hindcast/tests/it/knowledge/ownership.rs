@@ -323,3 +323,50 @@ fn only_its_owner_and_an_admin_replace_a_text_of_a_shared_collection() {
     assert_eq!(add(&server, &eve, note("plan", "eveword second"))["updated"], 1);
     assert_eq!(add(&server, &admin, note("plan", "adminword"))["updated"], 1);
 }
+
+#[test]
+fn an_owner_has_only_so_many_bytes_and_others_have_theirs() {
+    let server = Server::start_with(&[("HINDCAST_KNOWLEDGE_OWNER_BYTES", "60000")]);
+    let (ada, ben) = (server.unlimited_key(), server.unlimited_key());
+    let add = |key: &str, number: usize| {
+        // No two alike: what says the same has one vector.
+        let words: Vec<_> =
+            (0..800).map(|word| format!("w{}", (word * 7919 + number * 104_729) % 99_991)).collect();
+        let note = json!({ "collection": "notes", "name": format!("n{number}"), "text": words.join(" ") });
+        server.call(key, "knowledge/add", note)
+    };
+    let open = |key: &str, name: &str, text: &str| {
+        let note = json!({ "collection": "open", "shared": true, "name": name, "text": text });
+        server.call(key, "knowledge/add", note)
+    };
+    assert_eq!(open(&ada, "first", "words")["error"], Value::Null);
+    let taken = (0..30).take_while(|number| add(&ada, *number)["error"].is_null()).count();
+    assert!((1..15).contains(&taken), "{taken} were taken in");
+    let refused = add(&ada, 100);
+    let error = &refused["error"];
+    assert_eq!(
+        (error["code"].as_i64(), error["data"]["limit"].as_u64()),
+        (Some(-32002), Some(60_000)),
+        "{refused}"
+    );
+    assert!(error["data"]["hint"].as_str().unwrap().contains("the largest are `notes`"), "{refused}");
+    // Others who add to what is shared learn nothing of what its maker has.
+    let others = open(&ben, "second", &"other words ".repeat(8000));
+    assert_eq!(others["error"]["code"], -32002, "{others}");
+    assert!(!others.to_string().contains("notes") && others["error"]["data"]["used"].is_null(), "{others}");
+    // It is neither half there, nor in the way of others, of what is there, or of what does not grow.
+    let read =
+        server.rpc(&ada, "resources/read", json!({ "uri": "resource://knowledge/notes/documents" })).json();
+    assert!(!read.to_string().contains("n100"), "{read}");
+    assert_eq!(add(&ben, 0)["error"], Value::Null);
+    assert_eq!(add(&ada, 0)["error"], Value::Null);
+    let removed = server.call(&ada, "knowledge/remove", json!({ "collection": "notes", "document": "n0" }));
+    assert_eq!(removed["error"], Value::Null, "{removed}");
+    assert_eq!(add(&ada, 0)["error"], Value::Null);
+    // What was removed is counted again, without the vectors that nothing makes here.
+    assert!((200..230).any(|number| add(&ada, number)["error"]["code"] == -32002));
+    // The local user has as much as the disk.
+    let files = tempfile::tempdir().unwrap();
+    std::fs::write(files.path().join("large.md"), "word and word\n\n".repeat(20_000)).unwrap();
+    knowledge(&server.data, &["add", "large", files.path().to_str().unwrap()]);
+}

@@ -27,6 +27,18 @@ fn filled() -> tempfile::TempDir {
     data
 }
 
+#[test]
+fn a_model_that_is_not_installed_is_not_confused_with_the_usual_one() {
+    let data = filled();
+    let refused = try_hindcast(data.path(), &["knowledge", "settings", "birds", "--model", "nonexist"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("`nonexist` is not installed"), "{told}");
+    assert!(
+        told.contains("`hindcast models pull NAME`") && !told.contains("run `hindcast models pull`"),
+        "{told}"
+    );
+}
+
 /// Ollama's `/api/embed` with vectors of how often each letter occurs.
 fn ollama() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

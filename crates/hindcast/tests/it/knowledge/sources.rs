@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Client, knowledge};
 use crate::{
     sdk,
-    server::{Server, command},
+    server::{Server, command, try_hindcast},
 };
 
 fn git(folder: &Path, arguments: &[&str]) {
@@ -49,6 +49,10 @@ fn commit_messages_are_documents_and_only_new_ones_are_taken_in_again() {
     commit(&repository, "owls: hunt at night");
     let source = format!("git:{}", repository.display());
     let add = || knowledge(data.path(), &["add", "history", &source]);
+    let watched = try_hindcast(data.path(), &["knowledge", "add", "history", &source, "--watch"]);
+    let told = String::from_utf8_lossy(&watched.stdout).into_owned();
+    assert!(told.contains("is not watched") && !told.contains("keeps it up to date"), "{told}");
+    knowledge(data.path(), &["remove", "history"]);
     let added = add();
     assert_eq!(outcomes(&added), [2, 0, 0, 0], "{added}");
     assert_eq!(outcomes(&add()), [0, 2, 0, 0]);
@@ -181,6 +185,7 @@ fn pages_of_the_manual_and_docstrings_are_taken_from_what_is_installed() {
     assert!(taken > 10 && failed == 0, "{added}");
     let notices = added["notices"].to_string();
     assert!(notices.contains("click 8.") || notices.contains("click 9."), "the version is told: {notices}");
+    assert!(!notices.contains("is empty"), "{notices}");
     let best = |query: &str| {
         let found = knowledge(data.path(), &["search", query, "--min-relevance", "0"]);
         found["hits"][0].clone()

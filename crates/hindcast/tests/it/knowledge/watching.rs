@@ -209,6 +209,7 @@ fn left_by_an_older_version(folders: &Folders) -> Data {
              ALTER TABLE documents DROP COLUMN source_type;
              ALTER TABLE documents DROP COLUMN reader;
              ALTER TABLE documents DROP COLUMN language;
+             ALTER TABLE documents DROP COLUMN dated;
              ALTER TABLE collections DROP COLUMN model;
              ALTER TABLE collections DROP COLUMN language;
              ALTER TABLE collections DROP COLUMN passage_bytes;

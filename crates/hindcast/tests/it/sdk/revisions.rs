@@ -14,7 +14,7 @@ const LICENSE: &str = "debugger/license_info";
 const STACK: &str = "debugger/get_stack_trace";
 const AUDIT: &str = "debugger/get_comprehensive_audit";
 /// How many there are.
-const TOOLS: usize = 54;
+const TOOLS: usize = 56;
 
 #[test]
 fn each_revision_is_agreed_on_as_asked_over_http() {

@@ -45,6 +45,8 @@ const LARGEST_SITEMAP: u64 = 50 << 20;
 
 const NO_PAGE: &str =
     "it is not a page · hint: give the address of a page, a folder or a sitemap that ends in `.xml`";
+const NO_LISTED_PAGES: &str =
+    "it lists no pages of its own host that may be read · hint: give a sitemap or a page";
 const DISALLOWED: &str = "the site's robots.txt does not allow it to be read · hint: ask the site, or save the page and add the file";
 
 /// A page that was asked for.
@@ -74,6 +76,10 @@ pub(super) struct Crawl {
     /// Whether links are followed; a sitemap lists all there is.
     follows: bool,
     waiting: VecDeque<(Url, usize)>,
+    /// Sitemaps that are to be read, those that are known of, and how many were read.
+    maps: VecDeque<Url>,
+    known_maps: HashSet<String>,
+    read_maps: usize,
     seen: HashSet<String>,
     asked: usize,
     bytes: u64,
@@ -82,7 +88,7 @@ pub(super) struct Crawl {
 }
 
 impl Crawl {
-    /// Asks for the site's rules and the first page. Blocks.
+    /// Asks for the site's rules. Blocks.
     pub(super) fn begin(web: Arc<dyn Web>, start: Url, limits: Limits) -> Result<Self, String> {
         let mut crawl = Self {
             web,
@@ -91,6 +97,9 @@ impl Crawl {
             root: folder_of(&start),
             follows: true,
             waiting: VecDeque::new(),
+            maps: VecDeque::new(),
+            known_maps: HashSet::new(),
+            read_maps: 0,
             seen: HashSet::new(),
             asked: 0,
             bytes: 0,
@@ -105,8 +114,11 @@ impl Crawl {
             ));
         }
         crawl.limits.pause = pause;
-        if start.path().ends_with(".xml") {
-            crawl.read_sitemaps(&start)?;
+        if is_sitemap(&start) {
+            crawl.follows = false;
+            // What a sitemap lists stands anywhere on its host.
+            crawl.root.set_path("/");
+            crawl.enqueue_map(start);
         } else {
             let is_allowed = crawl.robots.allow(path_of(&start));
             crawl.enqueue(start, 0);
@@ -127,8 +139,12 @@ impl Crawl {
         (self.asked, (self.asked + self.waiting.len()).min(self.limits.pages))
     }
 
-    /// The next page; none where there are no more. Blocks.
+    /// The next page or sitemap; none where there are no more. Asks the site once, so that the pause between two calls is one
+    /// between two requests. Blocks.
     pub(super) fn next(&mut self) -> Option<Page> {
+        if let Some(url) = self.maps.pop_front() {
+            return Some(self.next_map(url));
+        }
         let (url, depth) = self.waiting.pop_front()?;
         let reason = if self.asked >= self.limits.pages {
             format!("more than {} pages", self.limits.pages)
@@ -218,6 +234,7 @@ impl Crawl {
                     let target = answer.location.and_then(|location| url.join(&location).ok());
                     let Some(target) = target.filter(|target| is_same_host(target, start)) else { break };
                     url = target;
+                    std::thread::sleep(self.limits.pause);
                 }
                 400..500 => return Ok(Robots::default()),
                 status => {
@@ -230,42 +247,73 @@ impl Crawl {
         Ok(Robots::default())
     }
 
-    fn read_sitemaps(&mut self, start: &Url) -> Result<(), String> {
-        self.follows = false;
-        // What a sitemap lists stands anywhere on its host.
-        self.root.set_path("/");
-        let (mut maps, mut read) = (VecDeque::from([start.clone()]), 0);
-        while let Some(url) = maps.pop_front().filter(|_| read < MOST_SITEMAPS) {
-            if self.bytes >= self.limits.bytes {
-                self.notices.push(format!(
-                    "not every sitemap was read: they have more than {} bytes; left out from `{url}` on",
-                    self.limits.bytes
-                ));
-                break;
-            }
-            read += 1;
-            let limit = LARGEST_SITEMAP.min(self.limits.bytes - self.bytes);
-            let answer = self.web.get(url.as_str(), limit).map_err(|error| error.to_string())?;
-            self.bytes += answer.body.len() as u64;
-            let text = String::from_utf8_lossy(&answer.body);
-            let Some(found) = sitemap::parse(&text).filter(|_| answer.status == 200) else {
-                self.notices.push(format!("`{url}` is no sitemap (the server answered {})", answer.status));
-                continue;
-            };
-            let others = found.sitemaps.iter().filter_map(|address| url.join(address).ok());
-            maps.extend(others.filter(|other| is_same_host(other, start)));
-            for page in found.pages.iter().filter_map(|address| url.join(address).ok()) {
-                self.enqueue(page, 0);
-            }
-        }
-        match self.waiting.is_empty() {
-            true => {
-                Err("it lists no pages of its own host that may be read · hint: give a sitemap or a page"
-                    .into())
-            }
-            false => Ok(()),
+    /// Remembers a sitemap to be read, once.
+    fn enqueue_map(&mut self, mut url: Url) {
+        url.set_fragment(None);
+        if is_same_host(&url, &self.root) && self.known_maps.insert(url.to_string()) {
+            self.maps.push_back(url);
         }
     }
+
+    /// Reads a sitemap, or leaves it and those behind it out.
+    fn next_map(&mut self, url: Url) -> Page {
+        let is_first = self.read_maps == 0;
+        let reason = if self.read_maps >= MOST_SITEMAPS {
+            Some(format!("there are more than {MOST_SITEMAPS}"))
+        } else if self.bytes >= self.limits.bytes {
+            Some(format!("they have more than {} bytes", self.limits.bytes))
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.notices.push(format!(
+                "not every sitemap was read: {reason}; left out from `{url}` on, {} in all · hint: add them by themselves",
+                self.maps.len() + 1
+            ));
+            self.maps.clear();
+        } else {
+            self.read_maps += 1;
+            if let Err(reason) = self.read_map(&url) {
+                if is_first {
+                    return Page { url, outcome: PageOutcome::Failed(reason) };
+                }
+                self.notices.push(format!("the sitemap `{url}` was left out: {reason}"));
+            }
+        }
+        let is_empty = self.maps.is_empty() && self.waiting.is_empty() && self.asked == 0;
+        let outcome = match is_empty {
+            true => PageOutcome::Failed(NO_LISTED_PAGES.into()),
+            false => PageOutcome::PassedOver,
+        };
+        Page { url, outcome }
+    }
+
+    fn read_map(&mut self, url: &Url) -> Result<(), String> {
+        let limit = LARGEST_SITEMAP.min(self.limits.bytes - self.bytes);
+        let answer = self.web.get(url.as_str(), limit).map_err(|error| error.to_string())?;
+        self.bytes += answer.body.len() as u64;
+        if answer.status != 200 {
+            return Err(format!("the server answered {}", answer.status));
+        }
+        let text = sitemap::text_of(&answer.body, LARGEST_SITEMAP);
+        let text = text.ok_or_else(|| format!("it does not unpack to at most {LARGEST_SITEMAP} bytes"))?;
+        let found = sitemap::parse(&text).ok_or("it is no sitemap")?;
+        if found.is_cut {
+            self.notices
+                .push(format!("`{url}` lists more than is read of a sitemap: what stands last was left out"));
+        }
+        for other in found.sitemaps.iter().filter_map(|address| url.join(address).ok()) {
+            self.enqueue_map(other);
+        }
+        for page in found.pages.iter().filter_map(|address| url.join(address).ok()) {
+            self.enqueue(page, 0);
+        }
+        Ok(())
+    }
+}
+
+fn is_sitemap(url: &Url) -> bool {
+    url.path().ends_with(".xml") || url.path().ends_with(".xml.gz")
 }
 
 /// The folder that a page is in: `/3/library/` of `/3/library/csv.html`.
@@ -302,6 +350,8 @@ fn looks_readable(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use hindcast_core::knowledge::WebError;
 
     use super::*;
@@ -315,6 +365,22 @@ mod tests {
             let (status, location, body) = match url.path() {
                 "/robots.txt" => (404, None, String::new()),
                 "/map.xml" => (200, None, "<sitemapindex>".to_owned() + &maps()),
+                "/large.xml" => {
+                    (200, None, "<sitemapindex>".to_owned() + &maps() + &maps().replace('?', "?more"))
+                }
+                "/own.xml" => {
+                    let parts = ["own.xml", "own.xml#x", "away.xml", "no.xml", "list.xml.gz"];
+                    let parts = parts.map(|part| format!("<loc>{part}</loc>")).concat();
+                    (200, None, format!("<sitemapindex>{parts}"))
+                }
+                "/away.xml" => return Err(WebError::Unreachable("refused".into())),
+                "/no.xml" => (404, None, String::new()),
+                "/list.xml.gz" => {
+                    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                    packer.write_all(b"<urlset><loc>/packed</loc>").unwrap();
+                    let body = packer.finish().unwrap();
+                    return Ok(WebAnswer { status: 200, body, ..WebAnswer::default() });
+                }
                 "/list.xml" => (200, None, "<urlset><loc>/page</loc>".to_owned() + &" ".repeat(400)),
                 "/loop/" => (302, Some("again".to_owned()), String::new()),
                 "/loop/again" => (302, Some("/loop/".to_owned()), String::new()),
@@ -358,6 +424,37 @@ mod tests {
         assert!(notices[0].contains("not every sitemap was read"), "{notices:?}");
         let (count, notices) = pages("https://site.example/map.xml", Limits { bytes: 1 << 20, ..limits });
         assert_eq!((count, notices), (1, Vec::new()));
+        let (_, notices) = pages("https://site.example/large.xml", Limits { bytes: 1 << 20, ..limits });
+        assert!(notices.len() == 1 && notices[0].contains("more than 50; left out from"), "{notices:?}");
+        assert!(notices[0].contains("31 in all"), "{notices:?}");
+    }
+
+    #[test]
+    fn a_part_of_a_sitemap_that_cannot_be_had_is_told_and_the_others_are_read_once() {
+        let limits = Limits { pages: 50, bytes: 1 << 20, page_bytes: 1000, depth: 3, pause: Duration::ZERO };
+        let (count, notices) = pages("https://site.example/own.xml", limits);
+        assert_eq!(count, 1, "the page of the packed sitemap");
+        assert_eq!(notices.len(), 2, "{notices:?}");
+        assert!(notices[0].contains("away.xml` was left out: it cannot be reached"), "{notices:?}");
+        assert!(notices[1].contains("no.xml` was left out: the server answered 404"), "{notices:?}");
+        assert_eq!(pages("https://site.example/list.xml.gz", limits).0, 1, "given by itself");
+    }
+
+    #[test]
+    fn a_sitemap_without_pages_says_so() {
+        let limits = Limits { pages: 50, bytes: 1 << 20, page_bytes: 1000, depth: 3, pause: Duration::ZERO };
+        let reason = |start: &str| {
+            let mut crawl = Crawl::begin(Arc::new(Endless), start.parse().unwrap(), limits).unwrap();
+            match crawl.next().map(|page| page.outcome) {
+                Some(PageOutcome::Failed(reason)) => (reason, crawl.next().is_none()),
+                _ => panic!("{start}"),
+            }
+        };
+        assert!(matches!(reason("https://site.example/away.xml"), (said, true) if said.contains("refused")));
+        assert!(matches!(reason("https://site.example/no.xml"), (said, true) if said.contains("404")));
+        assert!(
+            matches!(reason("https://site.example/page.xml"), (said, true) if said.contains("no sitemap"))
+        );
     }
 
     #[test]

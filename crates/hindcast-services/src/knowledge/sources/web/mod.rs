@@ -50,11 +50,14 @@ impl KnowledgeService {
         let mut reports = Vec::new();
         loop {
             if progress.cancelled() || self.stopping.is_set() {
+                intake.is_stopped = true;
                 intake.notice("stopped before all pages were read · hint: add the address again".into());
                 break;
             }
             let (done, total) = crawl.progress();
             progress.report(done as u64, Some(total as u64), address);
+            // Before each request: the first comes behind that for the site's rules.
+            tokio::time::sleep(crawl.pause()).await;
             let (page, continued) = blocking(move || {
                 let page = crawl.next();
                 (page, crawl)
@@ -70,7 +73,6 @@ impl KnowledgeService {
                 PageOutcome::PassedOver => None,
             };
             reports.extend(outcome.map(|outcome| FileReport { path, outcome }));
-            tokio::time::sleep(crawl.pause()).await;
         }
         for notice in std::mem::take(&mut crawl.notices) {
             intake.notice(notice);

@@ -1,6 +1,6 @@
 //! What a site asks programs not to read (RFC 9309).
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 /// Longer files are cut, as the standard says.
 const LONGEST: usize = 512 * 1024;
@@ -19,6 +19,7 @@ pub(super) struct Robots {
 
 impl Robots {
     pub(super) fn parse(bytes: &[u8]) -> Self {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into_owned();
         let (mut ours, mut everybodys) = (Self::default(), Self::default());
         let (mut is_ours, mut is_everybodys, mut is_in_group, mut has_own) = (false, false, true, false);
@@ -33,7 +34,7 @@ impl Robots {
                 if is_in_group {
                     (is_ours, is_everybodys, is_in_group) = (false, false, false);
                 }
-                is_ours |= value.to_ascii_lowercase().starts_with(OUR_NAME);
+                is_ours |= product(value).eq_ignore_ascii_case(OUR_NAME);
                 is_everybodys |= value == "*";
                 has_own |= is_ours;
                 continue;
@@ -51,7 +52,9 @@ impl Robots {
 
     fn take(&mut self, key: &str, value: &str) {
         match key {
-            "allow" | "disallow" if !value.is_empty() => self.rules.push((value.to_owned(), key == "allow")),
+            "allow" | "disallow" if !value.is_empty() => {
+                self.rules.push((normal_pattern(value), key == "allow"))
+            }
             "crawl-delay" => {
                 self.delay = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
             }
@@ -61,11 +64,48 @@ impl Robots {
 
     /// Whether a path, with its query, may be read: the longest pattern decides, and permission where two are as long.
     pub(super) fn allow(&self, path: &str) -> bool {
-        let fitting = self.rules.iter().filter(|(pattern, _)| fits(pattern, path));
+        let path = normal(path, "*$");
+        let fitting = self.rules.iter().filter(|(pattern, _)| fits(pattern, &path));
         fitting
             .max_by_key(|(pattern, is_allowed)| (pattern.len(), *is_allowed))
             .is_none_or(|(_, is_allowed)| *is_allowed)
     }
+}
+
+/// The name of a program without its version: `Hindcast` of `Hindcast/1.0`.
+fn product(value: &str) -> &str {
+    let end = value.find(|char: char| !char.is_ascii_alphabetic() && !matches!(char, '-' | '_'));
+    &value[..end.unwrap_or(value.len())]
+}
+
+fn normal_pattern(pattern: &str) -> String {
+    match pattern.strip_suffix('$') {
+        Some(pattern) => normal(pattern, "$") + "$",
+        None => normal(pattern, "$"),
+    }
+}
+
+/// A path with everything in one spelling: letters and digits plain, what addresses do not have, and what is `special` in a
+/// pattern, as `%C3`.
+fn normal(path: &str, special: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| first == b'%');
+        let encoded =
+            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        let byte = encoded.unwrap_or(first);
+        rest = if encoded.is_some() { &after[2..] } else { after };
+        let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let is_foreign = !byte.is_ascii_graphic() || b"\"<>`{}|\\^".contains(&byte);
+        if is_unreserved || (encoded.is_none() && !is_foreign && !special.as_bytes().contains(&byte)) {
+            plain.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(plain, "%{byte:02X}");
+        }
+    }
+    plain
 }
 
 /// `*` stands for anything, and `$` at the end for the end.
@@ -113,5 +153,44 @@ mod tests {
         assert!(own.allow("/yes") && !own.allow("/no"));
         assert!(Robots::parse(b"\xff\xfe nonsense : : \n Disallow /").allow("/anything"));
         assert!(!Robots::parse(b"User-agent: *\nDisallow: /\n").allow("/x"));
+    }
+
+    #[test]
+    fn a_mark_of_the_encoding_does_not_hide_the_first_group() {
+        assert!(!Robots::parse(b"\xef\xbb\xbfUser-agent: *\nDisallow: /x\n").allow("/x"));
+    }
+
+    #[test]
+    fn programs_of_longer_names_are_others() {
+        for other in ["hindcastbot", "hindcast-images", "hindcast_x/1"] {
+            let robots = Robots::parse(format!("User-agent: {other}\nDisallow: /\n").as_bytes());
+            assert!(robots.allow("/x"), "{other}");
+        }
+        for own in ["hindcast", "HINDCAST/2.1", "Hindcast (help)"] {
+            let robots = Robots::parse(format!("User-agent: {own}\nDisallow: /\n").as_bytes());
+            assert!(!robots.allow("/x"), "{own}");
+        }
+    }
+
+    #[test]
+    fn paths_are_compared_however_they_are_encoded() {
+        let url = url::Url::parse("https://a/café/my file.html?q=%7Eb").unwrap();
+        for (pattern, fits) in [
+            ("/café", true),
+            ("/caf%c3%a9/", true),
+            ("/caf%C3%A9/my%20file", true),
+            ("/c%61f*file.html$", false),
+            ("/c%61f*q=~b$", true),
+            ("/*my file", true),
+            ("/caf%C3%A8", false),
+            ("/caf%C3%A9%2Fmy", false),
+        ] {
+            let robots = Robots::parse(format!("User-agent: *\nDisallow: {pattern}\n").as_bytes());
+            assert_eq!(robots.allow(&url[url::Position::BeforePath..]), !fits, "{pattern}");
+        }
+        let robots = Robots::parse(b"User-agent: *\nDisallow: /a%2Ab$\n");
+        assert!(!robots.allow("/a*b") && robots.allow("/axb"), "an encoded star is a star");
+        let robots = Robots::parse(b"User-agent: *\nDisallow: /a$b\nDisallow: /50%\n");
+        assert!(!robots.allow("/a$b") && robots.allow("/a") && !robots.allow("/50%"));
     }
 }

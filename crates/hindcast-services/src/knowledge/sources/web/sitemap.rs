@@ -1,5 +1,9 @@
 //! Sitemaps: the pages that a site lists.
 
+use std::io::Read as _;
+
+use flate2::read::MultiGzDecoder;
+
 /// More addresses of one file are not read; the standard allows as many.
 const MOST: usize = 50_000;
 
@@ -9,6 +13,18 @@ pub(super) struct Sitemap {
     pub(super) pages: Vec<String>,
     /// Other sitemaps.
     pub(super) sitemaps: Vec<String>,
+    /// Whether it lists more than is read.
+    pub(super) is_cut: bool,
+}
+
+/// The text of a sitemap, which may be packed; none where it unpacks to more bytes than so many, or does not.
+pub(super) fn text_of(body: &[u8], largest: u64) -> Option<String> {
+    if !body.starts_with(&[0x1f, 0x8b]) {
+        return Some(String::from_utf8_lossy(body).into_owned());
+    }
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(body).take(largest + 1).read_to_end(&mut unpacked).ok()?;
+    (unpacked.len() as u64 <= largest).then(|| String::from_utf8_lossy(&unpacked).into_owned())
 }
 
 /// Reads a sitemap or an index of sitemaps; none where it is something else.
@@ -17,11 +33,12 @@ pub(super) fn parse(text: &str) -> Option<Sitemap> {
     if !is_index && !text.contains("<urlset") {
         return None;
     }
-    let locations = text.split("<loc>").skip(1).take(MOST).filter_map(|rest| rest.split_once("</loc>"));
-    let locations = locations.map(|(address, _)| unescaped(address.trim())).collect();
+    let mut listed = text.split("<loc>").skip(1).filter_map(|rest| rest.split_once("</loc>"));
+    let locations = listed.by_ref().take(MOST).map(|(address, _)| unescaped(address.trim())).collect();
+    let is_cut = listed.next().is_some();
     Some(match is_index {
-        true => Sitemap { sitemaps: locations, ..Sitemap::default() },
-        false => Sitemap { pages: locations, ..Sitemap::default() },
+        true => Sitemap { sitemaps: locations, is_cut, ..Sitemap::default() },
+        false => Sitemap { pages: locations, is_cut, ..Sitemap::default() },
     })
 }
 
@@ -46,5 +63,20 @@ mod tests {
         let index = "<sitemapindex><sitemap><loc>https://a/s.xml</loc></sitemap></sitemapindex>";
         assert_eq!(parse(index).unwrap().sitemaps, ["https://a/s.xml"]);
         assert_eq!(parse("<html></html>"), None);
+        let long = "<urlset>".to_owned() + &"<loc>https://a/</loc>".repeat(MOST + 1);
+        let long = parse(&long).unwrap();
+        assert!(long.is_cut && long.pages.len() == MOST);
+    }
+
+    #[test]
+    fn packed_sitemaps_are_unpacked_up_to_a_bound() {
+        use std::io::Write as _;
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(&[b' '; 5000]).unwrap();
+        let packed = packer.finish().unwrap();
+        assert_eq!(text_of(&packed, 5000).unwrap().len(), 5000);
+        assert_eq!(text_of(&packed, 4999), None, "it is larger than it looks");
+        assert_eq!(text_of(&packed[..packed.len() / 2], 5000), None);
+        assert_eq!(text_of(b"<urlset>", 10).unwrap(), "<urlset>");
     }
 }

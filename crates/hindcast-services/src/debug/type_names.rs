@@ -12,7 +12,7 @@ const DEFAULTS: [&str; 7] = [
 ];
 
 /// Modules of Rust's library, whose types are known by their last names. Only these: a C++ program may have a `core` of its own.
-const LIBRARY: [&str; 20] = [
+const LIBRARY: [&str; 21] = [
     "alloc::alloc::",
     "alloc::borrow::",
     "alloc::boxed::",
@@ -33,10 +33,11 @@ const LIBRARY: [&str; 20] = [
     "std::hash::random::",
     "std::path::",
     "std::sync::",
+    "std::sys::thread_local::native::",
 ];
 
 /// `std::map<std::string, std::vector<int>>` instead of what the compiler calls it.
-pub(super) fn short_type(name: &str) -> String {
+pub fn short_type(name: &str) -> String {
     let is_rust = LIBRARY.iter().any(|module| name.contains(module));
     let is_cpp = name.contains("std::") && !is_rust;
     if !is_rust && !is_cpp {
