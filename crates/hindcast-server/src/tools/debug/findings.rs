@@ -167,7 +167,7 @@ pub(super) struct SimilarView {
     findings: usize,
     /// How likely the best was, where none was likely enough
     #[serde(skip_serializing_if = "Option::is_none")]
-    best_below: Option<f32>,
+    best_below: Option<f64>,
     /// What else to know
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notices: Vec<String>,
@@ -178,7 +178,7 @@ struct LikelyView {
     /// finding, issue, commit or document
     kind: &'static str,
     /// How likely it is that the cause is the same, 0 to 1
-    score: f32,
+    score: f64,
     title: String,
     /// Reads the whole document
     uri: String,
@@ -197,19 +197,20 @@ struct WhyView {
     agrees: Vec<String>,
     /// How alike the failures are by that, 0 to 1
     #[serde(skip_serializing_if = "Option::is_none")]
-    stack: Option<f32>,
+    stack: Option<f64>,
     /// Words that both have
     #[serde(skip_serializing_if = "Vec::is_empty")]
     words: Vec<String>,
     /// The share of the words, 0 to 1
-    by_words: f32,
+    by_words: f64,
     /// How similar in meaning, where a model is installed and it is among the nearest
     #[serde(skip_serializing_if = "Option::is_none")]
-    meaning: Option<f32>,
+    meaning: Option<f64>,
 }
 
-fn rounded(number: f32) -> f32 {
-    (number * 1000.0).round() / 1000.0
+fn rounded(number: f32) -> f64 {
+    // As `f32` it would be sent with all the digits of the nearest `f64`.
+    (f64::from(number) * 1000.0).round() / 1000.0
 }
 
 impl From<Likely> for LikelyView {

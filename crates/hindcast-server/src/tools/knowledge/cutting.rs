@@ -104,7 +104,8 @@ pub(super) fn cut(passage: &str, wanted: &Wanted, room: usize) -> String {
     }
     // Two ellipses.
     let room = room.saturating_sub(6);
-    let units = units(passage);
+    // A unit of quotes takes twice its length.
+    let units = units(passage, LONGEST_UNIT.min(room / 2).max(1));
     let found: Vec<u64> = units.iter().map(|unit| wanted.found_in(&passage[unit.clone()])).collect();
     let costs: Vec<usize> = units.iter().map(|unit| cost(&passage[unit.clone()])).collect();
     let mut best: Vec<Range<usize>> = Vec::new();
@@ -135,8 +136,8 @@ pub(super) fn cut(passage: &str, wanted: &Wanted, room: usize) -> String {
     format!("{before}{}{after}", part.trim())
 }
 
-/// Lines and sentences, and parts of those that are long; together the whole text.
-fn units(text: &str) -> Vec<Range<usize>> {
+/// Lines and sentences, and parts of those that are longer than `longest`; together the whole text.
+fn units(text: &str, longest: usize) -> Vec<Range<usize>> {
     let mut units = Vec::new();
     let (mut start, mut space) = (0, None);
     let mut last = ' ';
@@ -147,7 +148,7 @@ fn units(text: &str) -> Vec<Range<usize>> {
         if is_end && at > start {
             units.push(start..at);
             (start, space) = (at, None);
-        } else if at - start >= LONGEST_UNIT {
+        } else if at - start >= longest {
             let end = space.filter(|space| *space > start).unwrap_or(at);
             units.push(start..end);
             (start, space) = (end, None);
@@ -176,6 +177,18 @@ mod tests {
         assert!(shown.starts_with('…') && shown.ends_with('…') && cost(&shown) <= 200, "{shown}");
         let shown = cut(&passage, &Wanted::of("zeppelin"), 200);
         assert!(shown.starts_with("Nothing") && shown.ends_with('…'), "{shown}");
+    }
+
+    #[test]
+    fn something_is_shown_in_little_room() {
+        let sentence = "a sentence of words that goes on and on without an end ".repeat(10);
+        let quotes = "\"".repeat(500);
+        for passage in [&sentence, &quotes] {
+            for room in [120, 130, 150, 170] {
+                let shown = cut(passage, &Wanted::of("words"), room);
+                assert!(shown.len() > 20 && cost(&shown) <= room, "{room}: {shown}");
+            }
+        }
     }
 
     #[test]

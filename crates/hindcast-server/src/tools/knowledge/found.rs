@@ -36,7 +36,7 @@ pub(super) struct HitView {
     /// The passage; in a search its part with the words, where it is long
     text: String,
     /// How relevant it is, from 0 to 1
-    pub(super) score: f32,
+    pub(super) score: f64,
     /// The collection's id
     collection: String,
     /// The document's id
@@ -84,7 +84,8 @@ impl From<&Hit> for HitView {
         let FoundChunk { text, headings, place, collection, document, .. } = hit.found.clone();
         Self {
             text,
-            score: (hit.score * 100.0).round() / 100.0,
+            // As `f32` it would be sent with all the digits of the nearest `f64`.
+            score: (f64::from(hit.score) * 100.0).round() / 100.0,
             uri: document_uri(&collection, &document.id),
             collection,
             document: document.id,
