@@ -50,6 +50,8 @@ enum Task {
     Licences,
     /// Lint the whole workspace, warnings are errors
     Clippy,
+    /// Build all tests and what they drive; in `ci`, clippy compiles, and warnings are errors
+    Build,
     /// Prepare the official SDKs, the conformance suite, Node, newer Pythons and .NET under `target/peers`
     Peers,
     /// Build and run all tests; what follows `--` goes to the test runner
@@ -86,12 +88,13 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     let workspace = Workspace::find()?;
     match task {
-        Task::Ci => steps::run_all(&workspace, steps::CI),
+        Task::Ci => steps::run_all(&workspace.compiled_by_clippy()?, steps::CI),
         Task::Check => steps::run_all(&workspace, steps::CHECK),
         Task::Fmt => steps::fmt(&workspace),
         Task::Tidy => tidy::run(&workspace),
         Task::Licences => licences::run(&workspace),
         Task::Clippy => steps::clippy(&workspace),
+        Task::Build => steps::build(&workspace),
         Task::Peers => peers::prepare(&workspace),
         Task::Test { runner_arguments } => steps::test(&workspace, &runner_arguments),
         Task::UnitTest => steps::unit_test(&workspace),

@@ -28,7 +28,7 @@ pub(crate) const CI: &[Step] = &[
     Step::new("fmt", fmt),
     Step::new("tidy", tidy::run),
     Step::new("licences", licences::run),
-    Step::new("clippy", clippy),
+    Step::new("build", build),
     Step { task: "peers", run: peers::prepare, early: true },
     Step::new("test", |workspace| test(workspace, &[])),
     Step::new("doctest", doctest),
@@ -78,6 +78,11 @@ pub(crate) fn fmt(workspace: &Workspace) -> Result<()> {
 pub(crate) fn clippy(workspace: &Workspace) -> Result<()> {
     install::ensure_toolchain_component("clippy", "clippy")?;
     command::run(&mut workspace.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+/// Builds everything that is tested.
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
+    command::run(test_runner(workspace).args(["--workspace", "--no-run"]))
 }
 
 /// What compiles debuggees, and what judges how they are debugged and how documents are read.

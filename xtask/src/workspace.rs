@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::cargo_metadata::{Extent, Metadata};
-use crate::command;
+use crate::{command, install};
 
 /// The repository this xtask belongs to.
 pub(crate) struct Workspace {
@@ -14,6 +14,8 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     /// Cargo's build folder, wherever configuration or environment put it.
     pub(crate) target: PathBuf,
+    /// Clippy, where it compiles our crates in place of rustc.
+    linter: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -21,7 +23,16 @@ impl Workspace {
     pub(crate) fn find() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
         let metadata = Metadata::read(root, Extent::OwnCrates)?;
-        Ok(Self { root: metadata.workspace_root, target: metadata.target_directory })
+        Ok(Self { root: metadata.workspace_root, target: metadata.target_directory, linter: None })
+    }
+
+    /// Lets clippy compile our crates: what it warns of is an error. One build then both lints and compiles, and dependencies
+    /// need not be checked beside being compiled.
+    pub(crate) fn compiled_by_clippy(mut self) -> Result<Self> {
+        install::ensure_toolchain_component("clippy", "clippy")?;
+        let toolchain = command::capture(Command::new("rustc").args(["--print", "sysroot"]))?;
+        self.linter = Some(Path::new(toolchain.trim()).join("bin/clippy-driver"));
+        Ok(self)
     }
 
     /// The folder with the official SDKs and the conformance suite, see `cargo xtask peers`.
@@ -40,6 +51,11 @@ impl Workspace {
         names.filter(describes_xtask).for_each(|name| {
             command.env_remove(name);
         });
+        if let Some(linter) = &self.linter {
+            // What `cargo clippy -- -D warnings` sets.
+            command.env("RUSTC_WORKSPACE_WRAPPER", linter);
+            command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+        }
         command
     }
 

@@ -41,6 +41,8 @@ impl Session {
         let root = root_of(&source, &main).display().to_string();
         let folder = self.scratch.clone().unwrap_or_default().display().to_string();
         let mut command = Command::new(&compiler);
+        // It ends before optimizing it would pay.
+        command.args(["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC"]);
         command.args(["-g", "-d", &folder, "-sourcepath", &root]);
         if let Some(path) = self.class_path() {
             command.args(["-cp", &path]);
