@@ -34,6 +34,8 @@ pub(super) struct FoundFile {
     /// Whether only what a Python module says about itself is taken.
     pub(super) reads_docstrings: bool,
 }
+    /// The tag of the installed package that it is part of, such as `click@8.1.7`.
+    pub(super) package: Option<String>,
 
 impl FoundFile {
     /// What it is written in, as its name tells.
@@ -273,6 +275,7 @@ impl Walk<'_> {
         let (real, opened) = self.open(path, depth)?;
         let kind = opened.metadata.file_type();
         if depth > 0 && self.leaves_out(path, kind.is_dir()) {
+                        package: None,
             return Ok(Entry::LeftOut);
         }
         if kind.is_file() {
