@@ -17,6 +17,7 @@ use super::{
     names::id_of_anything,
     preparing::Prepared,
     reading::{Opened, Permit, is_gone},
+    reports::Reports,
     sources,
     walk::{Found, FoundFile, is_escaped, shown},
 };
@@ -93,9 +94,9 @@ impl KnowledgeService {
         intake: &mut Intake,
         found: Vec<Found>,
         progress: &dyn Progress,
-    ) -> Result<Vec<FileReport>, Failure> {
+    ) -> Result<Reports, Failure> {
         let total = found.len() as u64;
-        let mut reports = Vec::with_capacity(found.len());
+        let mut reports = Reports::default();
         for (done, found) in (0_u64..).zip(found) {
             if progress.cancelled() || self.stopping.is_set() {
                 let left = total - done;
@@ -375,7 +376,6 @@ fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFi
     Ok((opened, SourceFile { path: shown(path), modified, size, is_elsewhere: false }))
 }
 
-fn title_of_file(file: &FoundFile, format: Format) -> String {
 /// A title with the version of the software that it is about, so that hits tell it: `ls(1), coreutils@9.1`.
 fn named_with(title: String, version: Option<&str>) -> String {
     match version {
@@ -384,6 +384,7 @@ fn named_with(title: String, version: Option<&str>) -> String {
     }
 }
 
+fn title_of_file(file: &FoundFile, format: Format) -> String {
     let name = if format.is_code() { file.path.file_name() } else { file.path.file_stem() };
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
