@@ -44,7 +44,7 @@ pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
 /// are read again when they are added.
-pub const READER: u32 = 5;
+pub const READER: u32 = 6;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +94,7 @@ pub struct Extracted {
     pub title: Option<String>,
     /// What it is about, in a sentence.
     pub description: Option<String>,
-    /// What it says it is about, in words.
+    /// What it says it is about, in words; for documentation of software, its name and version, such as `serde@1.0.229`.
     pub tags: Vec<String>,
     /// When it was last changed or sent, as it says itself.
     pub dated: Option<Timestamp>,
@@ -167,7 +167,7 @@ pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> 
     let summary = summary::of(format, text);
     extracted.title = extracted.title.or(summary.title);
     extracted.description = extracted.description.or(summary.description);
-    extracted.tags = summary.tags;
+    extracted.tags.extend(summary.tags);
     extracted.dated = extracted.dated.or(summary.dated);
     Ok(extracted)
 }

@@ -10,6 +10,9 @@ use crate::{ExtractError, Extracted, outline::Outline};
 /// Modules in modules, and re-exports of re-exports.
 const DEEPEST: usize = 50;
 
+/// A version that is longer, in bytes, is none.
+const LONGEST_TAG: usize = 200;
+
 #[derive(Deserialize)]
 struct Documentation {
     root: Value,
@@ -35,16 +38,18 @@ pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
     let documentation: Documentation = serde_json::from_slice(bytes)
         .map_err(|error| ExtractError::Broken { format: "rustdoc JSON", reason: error.to_string() })?;
     let root = id_of(&documentation.root);
-    let title = documentation.index.get(&root).and_then(|item| item.name.clone()).map(|name| {
-        match &documentation.crate_version {
-            Some(version) => format!("{name} {version}"),
-            None => name,
-        }
+    let name = documentation.index.get(&root).and_then(|item| item.name.as_deref());
+    let version = documentation.crate_version.as_deref();
+    let tag = name.zip(version).map(|(name, version)| format!("{name}@{version}"));
+    let title = name.map(|name| match version {
+        Some(version) => format!("{name} {version}"),
+        None => name.to_owned(),
     });
     let mut reader =
         Reader { index: &documentation.index, outline: Outline::default(), seen: HashSet::new() };
     reader.module(&root, "", 0);
-    Ok(reader.outline.finish(title))
+    let tags = tag.filter(|tag| tag.len() <= LONGEST_TAG).into_iter().collect();
+    Ok(Extracted { tags, ..reader.outline.finish(title) })
 }
 
 /// Ids are numbers, and were texts.

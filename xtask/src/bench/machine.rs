@@ -10,6 +10,8 @@ use crate::workspace::DIST;
 pub(super) struct Memory {
     /// Now, in kB.
     pub(super) resident: u64,
+    /// The part of that which is no file that is mapped, in kB.
+    pub(super) anonymous: u64,
     /// The most it ever was, in kB.
     pub(super) peak: u64,
 }
@@ -19,7 +21,7 @@ pub(super) fn memory(process: u32) -> Result<Memory> {
     let path = format!("/proc/{process}/status");
     let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
     let field = |name| field(&status, name).with_context(|| format!("{path} has no {name}"));
-    Ok(Memory { resident: field("VmRSS:")?, peak: field("VmHWM:")? })
+    Ok(Memory { resident: field("VmRSS:")?, anonymous: field("RssAnon:")?, peak: field("VmHWM:")? })
 }
 
 fn field(status: &str, name: &str) -> Option<u64> {
@@ -154,6 +156,7 @@ mod tests {
     #[test]
     fn our_own_memory_can_be_read() {
         let memory = memory(std::process::id()).expect("we are running");
-        assert!(memory.resident > 0 && memory.peak >= memory.resident);
+        assert!(memory.anonymous > 0 && memory.resident > memory.anonymous);
+        assert!(memory.peak >= memory.resident);
     }
 }

@@ -72,6 +72,13 @@ impl fmt::Display for Language {
     }
 }
 
+/// Whether words of this script are not set apart, or, as in Korean, carry endings: Thai, Lao, Japanese, Chinese, Hangul.
+pub fn is_unspaced(character: char) -> bool {
+    matches!(character as u32,
+        0x0e00..=0x0eff | 0x3005..=0x3007 | 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af
+        | 0xf900..=0xfaff | 0x20000..=0x3ffff)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

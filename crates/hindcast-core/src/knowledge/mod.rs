@@ -21,7 +21,7 @@ pub use chat::{ChatError, ChatModel, InstalledModel, Message, OnText, Reply, Spe
 pub use embedding::{EmbedError, Embedder, Models, Reranker};
 #[cfg(feature = "test-support")]
 pub use fake::WordEmbedder;
-pub use language::Language;
+pub use language::{Language, is_unspaced};
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
 pub use record::{
     Collection, CollectionSettings, Document, DocumentFilter, DocumentKey, DocumentVersion, FoundChunk,

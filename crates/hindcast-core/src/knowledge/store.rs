@@ -80,6 +80,15 @@ pub trait Catalogue: Send + Sync {
         path: &str,
     ) -> Result<Vec<Document>, StoreError>;
 
+    /// The same in the order of their paths: at most `limit`, from the first path behind `after` on. There may be a million.
+    async fn some_documents_below(
+        &self,
+        collection: CollectionKey,
+        path: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError>;
+
     /// The documents of files whose content hashes to `hash`.
     async fn documents_of_content(
         &self,

@@ -4,6 +4,7 @@ mod escapes;
 mod macros;
 mod mdoc;
 mod registers;
+mod version;
 
 use crate::{Extracted, outline::Outline};
 use escapes::{Escapes, raw_arguments};
@@ -30,13 +31,15 @@ pub(crate) fn extract(text: &str) -> Extracted {
     }
     page.take_unended();
     page.end_paragraph();
-    page.outline.finish(page.title)
+    Extracted { tags: page.version.into_iter().collect(), ..page.outline.finish(page.title) }
 }
 
 #[derive(Default)]
 struct Page {
     outline: Outline,
     title: Option<String>,
+    /// The software it is about, with its version.
+    version: Option<String>,
     /// The line of the source that is read, from 1.
     line: u64,
     paragraph: String,
@@ -196,6 +199,7 @@ impl Page {
                 let words = arguments();
                 let section = words.get(1).map(|section| format!("({section})")).unwrap_or_default();
                 self.title = words.first().map(|name| format!("{}{section}", name.to_lowercase()));
+                self.version = version::told_by(&words);
             }
             "SH" | "Sh" => self.heading(1, &words()),
             "SS" | "Ss" => self.heading(2, &words()),

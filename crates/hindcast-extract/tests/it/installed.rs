@@ -137,6 +137,7 @@ fn items_of_a_crate_stand_under_their_paths() {
     assert_eq!(format, Format::Rustdoc);
     let extracted = extract(format, &bytes).unwrap();
     assert_eq!(extracted.title.as_deref(), Some("herons 1.2.3"));
+    assert_eq!(extracted.tags, ["herons@1.2.3"]);
     let text = extracted.text.clone().unwrap();
     let chunks: Vec<_> = chunk(format, &text, &extracted)
         .unwrap()

@@ -8,7 +8,8 @@ use std::{
 use hindcast_core::{
     identity::{Caller, Scope},
     knowledge::{
-        Collection, CollectionSettings, Document, NewWatch, Ownership, Patterns, TextHash, WatchGrant,
+        Collection, CollectionKey, CollectionSettings, Document, NewWatch, Ownership, Patterns, TextHash,
+        WatchGrant,
     },
     progress::Progress,
     store::StoreError,
@@ -17,13 +18,14 @@ use hindcast_extract::Format;
 use sha2::{Digest, Sha256};
 
 use super::{
-    KnowledgeService, Stopping, blocking,
+    FileCounts, KnowledgeService, Stopping, blocking,
     collections::check_new_id,
     intake::{Entry, Intake, TRIES, reader_of},
     invalid,
     names::id_of_name,
     preparing::Prepared,
     reading::{Permit, Reader},
+    reports::Reports,
     selection,
     sharing::Uploading,
     sources::{file_of, gather, is_read_once},
@@ -129,7 +131,9 @@ pub struct SkippedKind {
 pub struct AddReport {
     /// The collection, as it is now.
     pub collection: Collection,
-    /// Every file that was looked into.
+    /// How many files were looked into.
+    pub counts: FileCounts,
+    /// The files, the first thousands of them: there may be millions.
     pub files: Vec<FileReport>,
     /// Files of folders that were passed over, by their kind.
     pub skipped: Vec<SkippedKind>,
@@ -174,7 +178,8 @@ impl KnowledgeService {
                 intake.tags = tags;
                 self.check_may_replace(caller, &intake, &given).await?;
                 let outcome = self.add_text(&mut intake, given, progress).await?;
-                self.finished(caller, intake, vec![FileReport { path: name, outcome }]).await
+                let reports = Reports::from(vec![FileReport { path: name, outcome }]);
+                self.finished(caller, intake, reports).await
             }
             Material::Paths { paths, patterns, watch } => {
                 let given = patterns.clone();
@@ -186,7 +191,7 @@ impl KnowledgeService {
                     return Err(invalid("a path is empty").hint("name a file or a folder"));
                 }
                 let stopping = self.stopping.clone();
-                let limits = WalkLimits::for_files_of(self.policy.max_file_bytes);
+                let limits = WalkLimits::of(reader, self.policy.max_file_bytes);
                 let chosen = patterns.clone();
                 let (permit, gathered) = blocking(move || {
                     let permit = policy.permit(reader);
@@ -234,7 +239,7 @@ impl KnowledgeService {
         for (is_away, root) in told.await? {
             if !is_away {
                 there.push(root);
-            } else if !self.store.documents_below(intake.collection.key, &shown(&root)).await?.is_empty() {
+            } else if self.has_documents_below(intake.collection.key, &shown(&root)).await? {
                 intake.notice(format!(
                     "`{}` is empty, and its documents are kept: its drive may not be plugged in · hint: remove the documents if \
                      they are not wanted any more",
@@ -243,6 +248,15 @@ impl KnowledgeService {
             }
         }
         Ok(there)
+    }
+
+    /// Whether there is a document of a file in this folder.
+    pub(super) async fn has_documents_below(
+        &self,
+        collection: CollectionKey,
+        folder: &str,
+    ) -> Result<bool, Failure> {
+        Ok(!self.store.some_documents_below(collection, folder, "", 1).await?.is_empty())
     }
 
     /// Has folders watched, with the caller's rights and for as long as the caller has them.
@@ -342,10 +356,10 @@ impl KnowledgeService {
         &self,
         caller: &Caller,
         mut intake: Intake,
-        files: Vec<FileReport>,
+        reports: Reports,
     ) -> Result<AddReport, Failure> {
-        let has_nothing =
-            intake.is_new && files.iter().all(|file| matches!(file.outcome, FileOutcome::Failed { .. }));
+        let Reports { files, counts, .. } = reports;
+        let has_nothing = intake.is_new && counts.total() == counts.failed;
         // Somebody else may have found it useful meanwhile.
         if has_nothing && self.store.remove_unused_collection(intake.collection.key).await? {
             intake.notice("nothing was taken in, so the collection was not made".into());
@@ -361,7 +375,7 @@ impl KnowledgeService {
         let skipped = skipped.map(|((kind, reason), files)| SkippedKind { kind, reason, files }).collect();
         let collection = collection.unwrap_or_else(|| intake.collection.clone());
         let Intake { notices, is_stopped, is_watched, .. } = intake;
-        Ok(AddReport { collection, files, skipped, notices, is_stopped, is_watched })
+        Ok(AddReport { collection, counts, files, skipped, notices, is_stopped, is_watched })
     }
 
     /// Everything that can be wrong with a text is found out before a collection is made for it.

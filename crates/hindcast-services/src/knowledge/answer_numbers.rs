@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use hindcast_core::knowledge::is_unspaced;
+
 /// What stands between the thousands of a number, besides commas and full stops.
 const GAPS: [char; 7] = [' ', '\'', '’', '_', '\u{a0}', '\u{2009}', '\u{202f}'];
 
@@ -29,7 +31,7 @@ fn numbers(text: &str) -> Vec<Number> {
     while at < chars.len() {
         if !chars[at].is_ascii_digit() {
             at += 1;
-        } else if at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_') {
+        } else if at > 0 && is_of_name(chars[at - 1]) {
             // A part of a name, such as `utf8`.
             at += run_of(&chars[at..]).len();
         } else {
@@ -39,6 +41,11 @@ fn numbers(text: &str) -> Vec<Number> {
         }
     }
     found
+}
+
+/// Whether a digit behind this belongs to a name. Chinese and Japanese set numbers apart from words as little as words.
+fn is_of_name(character: char) -> bool {
+    (character.is_alphanumeric() && !is_unspaced(character)) || character == '_'
 }
 
 /// The runs of digits of one number, what stands between them, and where it ends.

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use hindcast_core::knowledge::is_unspaced;
+
 use super::answer_numbers;
 
 /// A sentence supports itself on a passage that has this share of its words.
@@ -9,6 +11,11 @@ const SHARED_WORDS: f32 = 0.5;
 
 /// Shorter words are in every passage.
 const SHORTEST_WORD: usize = 4;
+
+/// Ends a sentence wherever it stands, unless the quotation that it stands in ends with it.
+const FULL_STOPS: &str = "。！？｡";
+
+const CLOSING: &str = "」』）”’";
 
 const THOUGHT: (&str, &str) = ("<think>", "</think>");
 
@@ -101,8 +108,9 @@ pub(super) fn sentences(text: &str) -> Vec<(String, HashSet<usize>)> {
     let bytes = text.as_bytes();
     for (at, char) in text.char_indices() {
         let next = at + char.len_utf8();
+        let is_quoted = || text[next..].starts_with(|next: char| CLOSING.contains(next));
         let is_end = char == '\n'
-            || ("。！？".contains(char))
+            || (FULL_STOPS.contains(char) && !is_quoted())
             || (".!?".contains(char) && bytes.get(next).is_none_or(u8::is_ascii_whitespace));
         if is_end || next == text.len() {
             let (behind, sentence) = without_leading_citations(text[start..next].trim());
@@ -139,14 +147,18 @@ pub(super) fn is_supported(sentence: &str, passages: &str) -> bool {
     }
     let (said, there) = (words(&sentence), words(passages));
     let telling: Vec<_> = said.iter().filter(|word| word.chars().count() >= SHORTEST_WORD).collect();
-    let is_there = |word: &&&String| {
+    let is_word_there = |word: &&&String| {
         // Forms of one word begin alike.
         let stem: String =
             word.chars().take(word.chars().count().saturating_sub(2).max(SHORTEST_WORD)).collect();
         there.iter().any(|other| other.starts_with(&stem))
     };
-    telling.is_empty()
-        || telling.iter().filter(is_there).count() as f32 >= SHARED_WORDS * telling.len() as f32
+    let pairs = pairs(&sentence);
+    // Lines may end within a word.
+    let unbroken: String = passages.chars().filter(|character| !character.is_whitespace()).collect();
+    let found = telling.iter().filter(is_word_there).count()
+        + pairs.iter().filter(|pair| unbroken.contains(&***pair)).count();
+    found as f32 >= SHARED_WORDS * (telling.len() + pairs.len()) as f32
 }
 
 fn without_citations(text: &str) -> String {
@@ -163,10 +175,26 @@ fn without_citations(text: &str) -> String {
     plain
 }
 
-/// The words of a text in lower case.
+/// The words of a text in lower case, without scripts that do not set them apart.
 fn words(text: &str) -> HashSet<String> {
-    let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect()
+    let is_between = |char: char| !char.is_alphanumeric() || is_unspaced(char);
+    text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// The pairs of characters in scripts that do not set words apart; a character that stands alone by itself.
+fn pairs(text: &str) -> HashSet<String> {
+    // Endings and particles of Japanese are in every passage.
+    let is_hiragana = |char: char| matches!(char, '\u{3040}'..='\u{309f}');
+    let mut pairs = HashSet::new();
+    for run in text.split(|char: char| !is_unspaced(char) || is_hiragana(char)) {
+        let characters: Vec<char> = run.chars().collect();
+        match characters.len() {
+            0 => {}
+            1 => pairs.extend([run.to_owned()]),
+            _ => pairs.extend(characters.windows(2).map(String::from_iter)),
+        }
+    }
+    pairs
 }
 
 #[cfg(test)]
@@ -224,5 +252,53 @@ mod tests {
         let told = sentences("It stands in water. [1] It eats fish [2].\n- And sleeps");
         let cites: Vec<_> = told.iter().map(|(sentence, cites)| (&**sentence, cites.len())).collect();
         assert_eq!(cites, [("It stands in water.", 1), ("It eats fish [2].", 1), ("- And sleeps", 0)]);
+    }
+
+    #[test]
+    fn a_paraphrase_is_supported_also_where_words_are_not_set_apart() {
+        let japanese = "アオサギは湖の浅\n瀬に立ち、魚が近づくのをじっと待つ。体重は約2キログラムで、春に高い木の上に巣を作る。";
+        let chinese = "苍鹭站在湖边的浅水中，等待鱼儿靠近。它的体重约为2公斤，春天在高大的树上筑巢。";
+        let korean = "왜가리는 호수의 얕은 물에 서서 물고기가 다가오기를 기다린다.";
+        let thai = "นกกระสายืนอยู่ในน้ำตื้นของทะเลสาบและรอให้ปลาเข้ามาใกล้";
+        let told = "如果一段时间内没有人使用，连接将被关闭。要再次使用已关闭的连接，请调用 open 函数。";
+        for (passage, sentence, is_so) in [
+            (japanese, "アオサギは浅瀬で魚を待っています[1]。", true),
+            (japanese, "アオサギは魚が近づくのを浅瀬に立って待ちます[1]。", true),
+            (japanese, "春になると、アオサギは高い木に巣を作ります[1]。", true),
+            (japanese, "体重は2キログラムほどです[1]。", true),
+            (japanese, "体重は3キログラムほどです[1]。", false),
+            (japanese, "アオサギは冬にアフリカへ渡って昆虫を食べます[1]。", false),
+            (japanese, "卵は三週間で孵化し、雛は夏に飛び立ちます[1]。", false),
+            (chinese, "苍鹭在浅水中等待鱼[1]。", true),
+            (chinese, "春天，苍鹭会在高大的树上筑巢[1]。", true),
+            (chinese, "它的体重约为3公斤[1]。", false),
+            (chinese, "苍鹭冬天迁徙到非洲，以昆虫为食[1]。", false),
+            (told, "没有人使用的连接会被关闭[1]。", true),
+            (told, "调用open函数可以再次使用连接[1]。", true),
+            (told, "连接的数量可以在配置文件中修改[1]。", false),
+            (korean, "왜가리는 얕은 물에서 물고기를 기다린다 [1].", true),
+            (korean, "왜가리는 겨울에 아프리카로 이동한다 [1].", false),
+            (thai, "นกกระสารอปลาในน้ำตื้น [1]", true),
+            (thai, "ลูกนกฟักออกจากไข่หลังจากสามสัปดาห์ [1]", false),
+        ] {
+            assert_eq!(is_supported(sentence, passage), is_so, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn sentences_end_without_a_space_where_none_is_written() {
+        let told = sentences(
+            "アオサギは待つ[1]。魚は来るか？[2]来る！「魚だ。」と言った[3]。苍鹭站着[1]｡它等鱼。[2]",
+        );
+        let cites: Vec<_> = told.iter().map(|(sentence, cites)| (&**sentence, cites.len())).collect();
+        let expected = [
+            ("アオサギは待つ[1]。", 1),
+            ("魚は来るか？", 1),
+            ("来る！", 0),
+            ("「魚だ。」と言った[3]。", 1),
+            ("苍鹭站着[1]｡", 1),
+            ("它等鱼。", 1),
+        ];
+        assert_eq!(cites, expected);
     }
 }

@@ -15,11 +15,14 @@ use hindcast_core::{
 };
 use tokio::sync::Notify;
 
-use super::{AddReport, AddRequest, KnowledgeService, Material, invalid};
+use super::{AddReport, AddRequest, FileOutcome, KnowledgeService, Material, invalid};
 use crate::Failure;
 
 /// So many are remembered after they ended.
 const REMEMBERED: usize = 50;
+
+/// Files that failed and are remembered of each.
+const REMEMBERED_FAILED: usize = 100;
 
 /// One caller may have so many under way.
 const MOST_AT_ONCE: usize = 8;
@@ -43,7 +46,7 @@ pub struct IngestStatus {
     pub current: String,
     /// Whether it was stopped before it had looked at everything.
     pub is_stopped: bool,
-    /// How it ended: a report, or why there is none.
+    /// How it ended: a report, which of the files has some of those that failed, or why there is none.
     pub outcome: Option<Result<AddReport, String>>,
 }
 
@@ -173,7 +176,12 @@ impl KnowledgeService {
         Ok(id)
     }
 
-    fn end_ingest(&self, id: &str, outcome: Result<AddReport, String>) {
+    fn end_ingest(&self, id: &str, mut outcome: Result<AddReport, String>) {
+        if let Ok(report) = &mut outcome {
+            // It is remembered, and nobody is told more of it.
+            report.files.retain(|file| matches!(file.outcome, FileOutcome::Failed { .. }));
+            report.files.truncate(REMEMBERED_FAILED);
+        }
         let found = self.ingests.all().iter().find(|ingest| ingest.status().id == id).cloned();
         if let Some(ingest) = found {
             let now = self.clock.now();

@@ -17,6 +17,7 @@ use super::{
     names::id_of_anything,
     preparing::Prepared,
     reading::{Opened, Permit, is_gone},
+    reports::Reports,
     sources,
     walk::{Found, FoundFile, is_escaped, shown},
 };
@@ -93,9 +94,9 @@ impl KnowledgeService {
         intake: &mut Intake,
         found: Vec<Found>,
         progress: &dyn Progress,
-    ) -> Result<Vec<FileReport>, Failure> {
+    ) -> Result<Reports, Failure> {
         let total = found.len() as u64;
-        let mut reports = Vec::with_capacity(found.len());
+        let mut reports = Reports::default();
         for (done, found) in (0_u64..).zip(found) {
             if progress.cancelled() || self.stopping.is_set() {
                 let left = total - done;
@@ -186,7 +187,13 @@ impl KnowledgeService {
             return self.emptied(known, ExtractError::Empty.to_string()).await;
         }
         let reader = reader_of(&intake.collection.settings);
-        let is_read_so = |known: &&Document| known.reader == reader;
+        let module = file
+            .reads_docstrings
+            .then(|| named_with(sources::module_name(&file.path), file.package.as_deref()));
+        // A package may have been replaced by another version of it that left this module as it was.
+        let is_read_so = |known: &&Document| {
+            known.reader == reader && module.as_ref().is_none_or(|module| known.name == *module)
+        };
         if let Some(known) =
             known.as_ref().filter(is_read_so).filter(|known| known.source.as_ref() == Some(&source))
         {
@@ -213,14 +220,20 @@ impl KnowledgeService {
         let format = format.of_content(&bytes);
         let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
         let prepared = match self.prepare(owner, format, bytes, hash, settings).await? {
-            Ok(prepared) => prepared,
+            Ok(mut prepared) => {
+                prepared.extracted.tags.extend(file.package.clone());
+                prepared
+            }
             Err(reason) if says_nothing(&reason) => return self.emptied(known, reason).await,
             Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
         };
-        let name = match (&prepared.extracted.title, format) {
-            (_, Format::Docstrings) => sources::module_name(&file.path),
-            (Some(title), _) => title.clone(),
-            (None, _) => title_of_file(file, format),
+        let name = match (module, &prepared.extracted.title) {
+            (Some(module), _) => module,
+            (None, Some(title)) if format == Format::Man => {
+                named_with(title.clone(), prepared.extracted.tags.first().map(String::as_str))
+            }
+            (None, Some(title)) => title.clone(),
+            (None, None) => title_of_file(file, format),
         };
         let entry = Entry { ids: possible_ids(file, format), name, known, format, source: Some(source) };
         self.keep(intake, entry, prepared, progress).await
@@ -363,6 +376,14 @@ fn look_at(permit: &Permit, path: &Path, limit: u64) -> Result<(Opened, SourceFi
     Ok((opened, SourceFile { path: shown(path), modified, size, is_elsewhere: false }))
 }
 
+/// A title with the version of the software that it is about, so that hits tell it: `ls(1), coreutils@9.1`.
+fn named_with(title: String, version: Option<&str>) -> String {
+    match version {
+        Some(version) => format!("{title}, {version}"),
+        None => title,
+    }
+}
+
 fn title_of_file(file: &FoundFile, format: Format) -> String {
     let name = if format.is_code() { file.path.file_name() } else { file.path.file_stem() };
     name.unwrap_or_default().to_string_lossy().into_owned()
@@ -372,7 +393,10 @@ fn title_of_file(file: &FoundFile, format: Format) -> String {
 fn possible_ids(file: &FoundFile, format: Format) -> Vec<String> {
     if format == Format::Docstrings {
         let module = sources::module_name(&file.path);
-        return vec![id_of_anything(&module), id_of_anything(&format!("{module}-docstrings"))];
+        let mut ids = vec![id_of_anything(&module)];
+        ids.extend(file.package.as_ref().map(|package| id_of_anything(&format!("{module}-{package}"))));
+        ids.push(id_of_anything(&format!("{module}-docstrings")));
+        return ids;
     }
     let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();

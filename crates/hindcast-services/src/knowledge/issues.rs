@@ -92,7 +92,7 @@ impl KnowledgeService {
             };
             reports.push(FileReport { path, outcome });
         }
-        self.finished(caller, intake, reports).await
+        self.finished(caller, intake, reports.into()).await
     }
 }
 

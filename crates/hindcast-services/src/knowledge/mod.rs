@@ -37,6 +37,7 @@ mod preparing;
 pub mod quality;
 mod readers;
 mod reading;
+mod reports;
 mod search;
 mod selection;
 mod settings;
@@ -79,6 +80,7 @@ pub use names::{
     COLLECTIONS_URI, HEALTH_URI, MODELS_URI, ResourceName, document_uri, documents_uri, stats_uri,
 };
 pub use reading::ReadPolicy;
+pub use reports::FileCounts;
 pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest, moment};
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 

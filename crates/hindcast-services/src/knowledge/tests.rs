@@ -210,7 +210,7 @@ async fn a_collection_that_is_gone_says_where_the_others_are_listed() {
         &permit,
         &[file],
         walk::Selection::of(&Patterns::default()),
-        walk::WalkLimits::for_files_of(100),
+        walk::WalkLimits::of(reading::Reader::Local, 100),
         &mut walk::tests::Alone,
     )
     .found;

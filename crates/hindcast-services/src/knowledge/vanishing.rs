@@ -16,6 +16,9 @@ use super::{
 };
 use crate::Failure;
 
+/// Documents that are in memory at once: a collection may have a million.
+const AT_ONCE: usize = 5_000;
+
 impl KnowledgeService {
     /// Removes documents whose files are gone from the folders that were read, or are taken no more. What was `seen` there is not gone, even if its
     /// path cannot be written as text.
@@ -38,9 +41,22 @@ impl KnowledgeService {
     ) -> Result<Vec<(String, Document)>, Failure> {
         let mut candidates = Vec::new();
         for root in roots {
-            let below = self.store.documents_below(intake.collection.key, &shown(root)).await?;
-            let source = |document: Document| Some((document.source.clone()?.path, document));
-            candidates.extend(below.into_iter().filter_map(source).filter(|(path, _)| seen.misses(path)));
+            let (root, mut after) = (shown(root), String::new());
+            loop {
+                let key = intake.collection.key;
+                let below = self.store.some_documents_below(key, &root, &after, AT_ONCE).await?;
+                let source = |document: Document| Some((document.source.clone()?.path, document));
+                let mut below = below.into_iter().filter_map(source).peekable();
+                if below.peek().is_none() {
+                    break;
+                }
+                for (path, document) in below {
+                    after.clone_from(&path);
+                    if seen.misses(&path) {
+                        candidates.push((path, document));
+                    }
+                }
+            }
         }
         let is_left_out: HashSet<_> = self.left_out(intake, &candidates, seen).await?;
         blocking(move || {

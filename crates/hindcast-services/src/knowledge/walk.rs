@@ -9,9 +9,10 @@ use std::{
 use hindcast_extract::Format;
 
 use hindcast_core::knowledge::Patterns;
+use sha2::{Digest, Sha256};
 
 use super::{
-    reading::{Opened, Permit},
+    reading::{Opened, Permit, Reader},
     selection::{LeftOut, Rules},
 };
 
@@ -33,6 +34,8 @@ pub(super) struct FoundFile {
     pub(super) is_given: bool,
     /// Whether only what a Python module says about itself is taken.
     pub(super) reads_docstrings: bool,
+    /// The tag of the installed package that it is part of, such as `click@8.1.7`.
+    pub(super) package: Option<String>,
 }
 
 impl FoundFile {
@@ -58,9 +61,13 @@ pub(super) struct WalkLimits {
 }
 
 impl WalkLimits {
-    /// More than a person keeps in one collection, and a matter of seconds.
-    pub(super) fn for_files_of(file_bytes: u64) -> Self {
-        Self { files: 200_000, bytes: 10 << 30, file_bytes, depth: 100, time: Duration::from_secs(60) }
+    /// The user of this machine waits for nobody else and can stop at any time. A key of a server may take a minute of it.
+    pub(super) fn of(reader: Reader, file_bytes: u64) -> Self {
+        let (files, bytes, time) = match reader {
+            Reader::Local => (5_000_000, 1 << 40, Duration::from_secs(3600)),
+            Reader::Remote => (200_000, 10 << 30, Duration::from_secs(60)),
+        };
+        Self { files, bytes, file_bytes, depth: 100, time }
     }
 }
 
@@ -78,10 +85,23 @@ pub(super) struct Walked {
     pub(super) left_out: HashMap<String, Option<SystemTime>>,
 }
 
+/// What stands for a path, in a seventh of its memory: there may be millions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct PathHash([u8; 16]);
+
+impl PathHash {
+    fn of(path: &[u8]) -> Self {
+        let whole: [u8; 32] = Sha256::digest(path).into();
+        let mut half = [0; 16];
+        half.copy_from_slice(&whole[..16]);
+        Self(half)
+    }
+}
+
 /// What a walk saw.
 #[derive(Debug)]
 pub(super) struct Seen {
-    paths: HashSet<String>,
+    paths: HashSet<PathHash>,
     left_out: HashMap<String, Option<SystemTime>>,
     is_complete: bool,
 }
@@ -89,7 +109,7 @@ pub(super) struct Seen {
 impl Walked {
     /// What was seen, by its path as text.
     pub(super) fn seen(&self) -> Seen {
-        let paths = self.found.iter().map(|found| found.shown.clone()).collect();
+        let paths = self.found.iter().map(|found| PathHash::of(found.shown.as_bytes())).collect();
         Seen { paths, left_out: self.left_out.clone(), is_complete: self.notices.is_empty() }
     }
 }
@@ -98,7 +118,7 @@ impl Seen {
     /// Whether a file may be gone, as far as the walk tells. A path that had to be escaped cannot be looked for on the disk, so
     /// only a walk that saw everything can tell.
     pub(super) fn misses(&self, path: &str) -> bool {
-        !self.paths.contains(path) && (self.is_complete || !is_escaped(path))
+        !self.paths.contains(&PathHash::of(path.as_bytes())) && (self.is_complete || !is_escaped(path))
     }
 
     /// The file or folder that was left out and has this file, if that came after the file was taken in. A file that was taken in
@@ -205,7 +225,7 @@ struct Walk<'a> {
     end: Instant,
     bytes: u64,
     folders: HashSet<PathBuf>,
-    files: HashSet<PathBuf>,
+    files: HashSet<PathHash>,
     walked: Walked,
     /// A limit was reached, and that was said.
     is_over: bool,
@@ -243,7 +263,7 @@ impl Walk<'_> {
             }
             Ok(Entry::LeftOut) => None,
             Ok(Entry::File(real, size)) => {
-                if self.files.insert(real.clone()) {
+                if self.files.insert(PathHash::of(real.as_os_str().as_encoded_bytes())) {
                     // What changed in a watched folder has no folders either.
                     let relative = if relative.as_os_str().is_empty() {
                         Path::new(real.file_name().unwrap_or_default())
@@ -255,6 +275,7 @@ impl Walk<'_> {
                         relative: relative.into(),
                         is_given: depth == 0,
                         reads_docstrings: false,
+                        package: None,
                     };
                     let is_read = file.format().is_some() && size <= self.limits.file_bytes;
                     self.bytes += if is_read { size } else { 0 };
@@ -358,12 +379,13 @@ pub(super) fn shown(path: &Path) -> String {
 
 #[cfg(all(test, unix))]
 pub(super) mod tests {
-    use std::{fs, os::unix::fs::symlink};
+    use std::{fs, os::unix::fs::symlink, sync::Arc};
 
-    use super::{
-        super::reading::{ReadPolicy, Reader},
-        *,
+    use hindcast_core::identity::{
+        Caller, Environment, KeyId, KeyRecord, PrincipalId, ScopeSet, SecretHash, Tier,
     };
+
+    use super::{super::reading::ReadPolicy, *};
 
     pub(in super::super) struct Alone;
 
@@ -375,11 +397,36 @@ pub(super) mod tests {
     }
 
     fn usual() -> WalkLimits {
-        WalkLimits::for_files_of(1 << 20)
+        WalkLimits::of(Reader::Local, 1 << 20)
     }
 
     fn walk_as(reader: Reader, policy: &ReadPolicy, limits: WalkLimits, root: &Path) -> Walked {
         walk(&policy.permit(reader), &[root.into()], Selection::of(&Patterns::default()), limits, &mut Alone)
+    }
+
+    #[test]
+    fn the_local_user_may_take_in_millions_of_files_and_a_key_may_not() {
+        let key = KeyRecord {
+            id: KeyId("abc".into()),
+            name: "test".into(),
+            owner: PrincipalId("somebody".into()),
+            environment: Environment::Live,
+            tier: Tier::Free,
+            own_limits: None,
+            scopes: ScopeSet::standard(),
+            secret: SecretHash([0; 32]),
+            created_at: hindcast_core::Timestamp::UNIX_EPOCH,
+            expires_at: None,
+            revoked_at: None,
+            rotated_at: None,
+            allowed_ips: Vec::new(),
+            last_used_at: None,
+        };
+        let holder = Caller { key: Some(Arc::new(key)), ..Caller::local() };
+        let limits = |caller: &Caller| WalkLimits::of(Reader::of(caller), 1 << 20);
+        let (local, remote) = (limits(&Caller::local()), limits(&holder));
+        assert!(local.files > 1_000_000 && local.time > Duration::from_secs(1800) && local.bytes > 1 << 39);
+        assert_eq!((remote.files, remote.bytes, remote.time), (200_000, 10 << 30, Duration::from_secs(60)));
     }
 
     #[test]
@@ -494,10 +541,14 @@ pub(super) mod tests {
     fn what_is_ignored_or_not_chosen_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        for path in ["sub/build", "docs", ".git"] {
+        for path in ["sub/build", "docs", ".git", ".hidden"] {
             fs::create_dir_all(root.join(path)).unwrap();
         }
         for name in [
+            ".git/hook.md",
+            ".hidden/f.md",
+            ".hidden.md",
+            "docs/.hidden.md",
             "a.md",
             "a.log",
             "keep.log",
@@ -530,7 +581,10 @@ pub(super) mod tests {
         check(&[""], None, &["*.md"], &[], &["a.md", "docs/c.md", "sub/b.md"]);
         check(&[""], None, &["sub/"], &["*.txt"], &["sub/b.md"]);
         check(&[""], None, &[], &["docs"], &["a.md", "keep.log", "sub/b.md", "sub/d.txt"]);
+        check(&[""], None, &[".*"], &[], &[]);
+        // What somebody names is meant.
         check(&["a.log"], None, &[], &[], &["a.log"]);
+        check(&[".hidden.md", ".hidden"], None, &[], &[], &[".hidden.md", ".hidden/f.md"]);
         check(&["docs"], None, &[], &[], &["docs/c.md"]);
         // What changed in a folder that is watched.
         let changed = ["a.log", "sub/build/out.md", "docs/draft.md", "docs/c.md"];

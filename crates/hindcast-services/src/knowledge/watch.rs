@@ -354,7 +354,7 @@ impl Watching {
             return Ok(None);
         };
         let (policy, roots) = (self.service.policy.reading.clone(), paths.clone());
-        let limits = WalkLimits::for_files_of(self.service.policy.max_file_bytes);
+        let limits = WalkLimits::of(reader, self.service.policy.max_file_bytes);
         let mut listening = Listening {
             stopping: self.service.stopping.clone(),
             watcher: self.watcher.clone(),
@@ -406,7 +406,7 @@ impl KnowledgeService {
     /// Takes in some files of a job; tells whether that was all.
     async fn take_in_some(&self, job: &mut Job) -> Result<bool, Failure> {
         let batch: Vec<_> = job.found.drain(..job.found.len().min(BATCH)).collect();
-        for report in self.add_found(&mut job.intake, batch, &Unwatched).await? {
+        for report in self.add_found(&mut job.intake, batch, &Unwatched).await?.files {
             tracing::debug!(path = report.path, outcome = ?report.outcome, "a watched file was looked at");
         }
         if !job.found.is_empty() {
@@ -438,9 +438,7 @@ impl KnowledgeService {
         let why = blocking(move || away(&path, None).filter(|_| policy.permit(reader).covers(&path))).await?;
         Ok(match why {
             Some(Away::Missing) => Some("is not there; its documents are kept".into()),
-            Some(Away::Empty)
-                if !self.store.documents_below(watch.collection, &watch.path).await?.is_empty() =>
-            {
+            Some(Away::Empty) if self.has_documents_below(watch.collection, &watch.path).await? => {
                 Some("is empty; its documents are kept".into())
             }
             _ => None,

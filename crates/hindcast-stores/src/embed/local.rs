@@ -176,7 +176,8 @@ fn give_back_when_idle(seat: Weak<Mutex<Seat>>, limit: Duration) {
             let idle = seat.last_used.map_or(limit, |used| used.elapsed());
             if idle >= limit {
                 seat.loaded = None;
-                return;
+                drop(seat);
+                return give_memory_back();
             }
             wait = limit - idle;
         }
@@ -185,6 +186,15 @@ fn give_back_when_idle(seat: Weak<Mutex<Seat>>, limit: Duration) {
     if let Err(error) = std::thread::Builder::new().name("model-idle".into()).spawn(watch) {
         tracing::warn!("the model stays loaded: {error}");
     }
+}
+
+/// The allocator gives what was freed back to the system a second later, and only when more is freed then. In a server at rest nothing
+/// is: without this it keeps the room of the model until the next call.
+fn give_memory_back() {
+    const LATER: Duration = Duration::from_millis(1500);
+    const MORE: usize = 1 << 20;
+    std::thread::sleep(LATER);
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(MORE)));
 }
 
 /// A panic while loading leaves an empty seat, which is a good state.

@@ -1,6 +1,7 @@
 //! Sentence encoders and cross-encoders in process, from their published checkpoints.
 
 mod attention;
+mod background;
 mod build;
 mod checkpoint;
 mod cross;
@@ -31,6 +32,7 @@ pub use shelf::ModelShelf;
 pub(crate) use families::prefixes_of;
 pub(crate) use scale::{UNRELATED, mean_cosine};
 
+use background::in_background;
 use local::LocalModel;
 
 /// The name of the model that is used unless a collection has another; also its folder's.
@@ -118,7 +120,8 @@ impl Embedder for SentenceEncoder {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        self.model.with(|loaded| loaded.vectors(&self.model.description.passage_prefix, texts))
+        let prefix = &self.model.description.passage_prefix;
+        self.model.with(|loaded| in_background(|| loaded.vectors(prefix, texts)))
     }
 
     fn embed_question(&self, question: &str) -> Result<Vec<f32>, EmbedError> {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use hindcast_core::knowledge::is_unspaced;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
@@ -180,13 +181,6 @@ fn parts(run: &str) -> Vec<(usize, usize)> {
         parts.push((start, run.len()));
     }
     parts
-}
-
-/// Whether words of this script are not set apart, or, as in Korean, carry endings: Thai, Lao, Japanese, Chinese, Hangul.
-fn is_unspaced(character: char) -> bool {
-    matches!(character as u32,
-        0x0e00..=0x0eff | 0x3005..=0x3007 | 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af
-        | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
 
 #[cfg(test)]

@@ -196,6 +196,22 @@ async fn a_file_is_one_document_and_keeps_its_id_when_it_moves(place: Place) {
     };
     assert_eq!([below("/").await, below("/c").await, below("/c/x").await, below("/a").await], [2, 1, 1, 0]);
     assert_eq!(stage.store.documents_of_content(collection.key, [7; 32]).await.unwrap().len(), 2);
+    stage.store.keep_document(file(&collection, "/c-d", "three")).await.unwrap();
+    stage.store.keep_document(file(&collection, "/c/a/z", "four")).await.unwrap();
+    let some = |path: &'static str, after: &'static str, limit: usize| {
+        let (store, key) = (stage.store.clone(), collection.key);
+        async move {
+            let found = store.some_documents_below(key, path, after, limit).await.unwrap();
+            found.into_iter().filter_map(|document| Some(document.source?.path)).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(some("/", "", 9).await, ["/b/x", "/c-d", "/c/a/z", "/c/x"]);
+    assert_eq!(some("/", "/b/x", 2).await, ["/c-d", "/c/a/z"]);
+    assert_eq!(
+        (some("/c", "", 9).await, some("/c", "/c/x", 9).await),
+        (vec!["/c/a/z".into(), "/c/x".into()], Vec::<String>::new())
+    );
+    assert_eq!(some("/c/x", "", 1).await, ["/c/x"]);
 }
 
 async fn who_gave_a_folder_to_be_watched_is_kept_and_the_local_user_goes_first(place: Place) {

@@ -10,8 +10,8 @@ use hindcast_core::{
 use hindcast_services::{
     Events,
     knowledge::{
-        AddReport, AddRequest, FileOutcome, Hit, IssueRequest, KnowledgeService, Material, SearchRequest,
-        document_uri, moment,
+        AddReport, AddRequest, FileCounts, FileOutcome, Hit, IssueRequest, KnowledgeService, Material,
+        SearchRequest, document_uri, moment,
     },
 };
 use serde_json::{Value, json};
@@ -90,13 +90,14 @@ async fn add(knowledge: &KnowledgeService, add: AddKnowledge) -> Result<ExitCode
     let progress = ProgressLine::new("files");
     let report = knowledge.add(&caller(&add.whose), request, &progress).await?;
     progress.finish();
-    let succeeded = report.files.iter().any(|file| !matches!(file.outcome, FileOutcome::Failed { .. }));
+    let FileCounts { failed, .. } = report.counts;
+    let has_only_failed = failed > 0 && failed == report.counts.total();
     if add.output.json {
         print_json(&report_value(&report))?;
     } else {
         print_text(&report_text(&report))?;
     }
-    Ok(if succeeded || report.files.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if has_only_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// More than any tracker exports at once.
@@ -119,7 +120,7 @@ async fn import_issues(knowledge: &KnowledgeService, import: ImportIssues) -> Re
     let progress = ProgressLine::new("issues");
     let report = knowledge.import_issues(&caller(&import.whose), request, &progress).await?;
     progress.finish();
-    let failed = report.files.iter().any(|file| matches!(file.outcome, FileOutcome::Failed { .. }));
+    let failed = report.counts.failed > 0;
     if import.output.json {
         print_json(&report_value(&report))?;
     } else {
@@ -160,21 +161,33 @@ fn report_value(report: &AddReport) -> Value {
         .map(|skipped| json!({ "kind": skipped.kind, "files": skipped.files, "reason": skipped.reason }))
         .collect();
     let collection = collection_value(&report.collection);
-    json!({ "collection": collection, "files": files, "skipped": skipped, "notices": report.notices })
+    let FileCounts { added, updated, unchanged, removed, failed } = report.counts;
+    let counts = json!({
+        "added": added, "updated": updated, "unchanged": unchanged, "removed": removed, "failed": failed,
+    });
+    json!({ "collection": collection, "counts": counts, "files": files, "skipped": skipped, "notices": report.notices })
 }
 
 fn report_text(report: &AddReport) -> String {
     let mut text = String::new();
-    let mut counts = [("added", 0), ("updated", 0), ("unchanged", 0), ("removed", 0), ("failed", 0)];
+    let FileCounts { added, updated, unchanged, removed, failed } = report.counts;
+    let counts = [
+        ("added", added),
+        ("updated", updated),
+        ("unchanged", unchanged),
+        ("removed", removed),
+        ("failed", failed),
+    ];
+    let mut told = 0;
     for file in &report.files {
-        let (name, _, reason) = outcome(&file.outcome);
-        if let Some((_, count)) = counts.iter_mut().find(|(known, _)| *known == name) {
-            *count += 1;
-        }
-        if let Some(reason) = reason {
+        if let FileOutcome::Failed { reason } = &file.outcome {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "failed: {}: {reason}", file.path.escape_debug());
+            told += 1;
         }
+    }
+    if failed > told {
+        let _ = writeln!(text, "… and {} more that failed", failed - told);
     }
     for skipped in &report.skipped {
         let _ = writeln!(text, "skipped: {} files {}: {}", skipped.files, skipped.kind, skipped.reason);

@@ -4,6 +4,7 @@
 mod documents;
 mod embedding;
 mod ingest;
+mod meanwhile;
 mod peer;
 mod quality;
 mod report;
@@ -32,7 +33,10 @@ pub(crate) struct Options {
     /// How many chunks to index; may be given several times
     #[arg(long = "chunks", value_name = "N", default_values_t = [10_000, 100_000, 1_000_000])]
     chunks: Vec<u64>,
-    /// How many small files to take in; may be given several times
+    /// A cross-encoder for a second measurement of each set: a folder that has it, or a name that `hindcast models pull` knows
+    #[arg(long, value_name = "NAME|FOLDER")]
+    reranker: Option<String>,
+    /// How many small files to take in, such as a million; may be given several times
     #[arg(long = "files", value_name = "N", default_values_t = [1_000, 10_000, 100_000])]
     files: Vec<u64>,
     /// Documents to ask about, ours and the peer; may be given several times
@@ -64,7 +68,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let quality = options
         .sets
         .iter()
-        .map(|set| quality::measure(workspace, &hindcast, set, scratch.path()))
+        .map(|set| quality::measure(workspace, &hindcast, set, options.reranker.as_deref(), scratch.path()))
         .collect::<Result<Vec<_>>>()?;
     let peer = peer::measure(workspace, &hindcast, &options.documents, scratch.path())?;
     let ingest = ingest::measure(workspace, &hindcast, &options.files, scratch.path())?;
@@ -80,6 +84,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         rounds: options.rounds,
         embedding,
         quality,
+        reranker: options.reranker.as_deref().map(quality::name_of),
         peer,
         ingest,
         scale,

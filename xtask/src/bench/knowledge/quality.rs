@@ -24,6 +24,14 @@ pub(super) struct SetFigures {
     pub(super) name: String,
     /// Lexical, dense, hybrid.
     pub(super) modes: Vec<Figures>,
+    /// Hybrid, with a cross-encoder that reads the best passages.
+    pub(super) reranked: Option<Figures>,
+}
+
+/// The name that a cross-encoder has once it is pulled.
+pub(super) fn name_of(reranker: &str) -> String {
+    let name = reranker.trim_end_matches('/');
+    name.rsplit('/').next().unwrap_or(name).to_owned()
 }
 
 /// Evaluates every mode.
@@ -31,6 +39,7 @@ pub(super) fn measure(
     workspace: &Workspace,
     hindcast: &Path,
     set: &Path,
+    reranker: Option<&str>,
     scratch: &Path,
 ) -> Result<SetFigures> {
     let data = scratch.join("data");
@@ -41,9 +50,18 @@ pub(super) fn measure(
         hindcast
     };
     command::capture(run(&["models", "pull", "--from"]).arg(models))?;
-    let evaluate = |mode: &str| -> Result<Figures> {
-        println!("evaluating {mode} on {}", set.display());
+    if let Some(reranker) = reranker {
+        let mut pull = run(&["models", "pull"]);
+        match Path::new(reranker).is_dir() {
+            true => pull.arg(name_of(reranker)).arg("--from").arg(reranker),
+            false => pull.arg(reranker),
+        };
+        command::capture(&mut pull)?;
+    }
+    let evaluate = |mode: &str, reranker: &str| -> Result<Figures> {
+        println!("evaluating {mode} on {}, reranker: {reranker}", set.display());
         let mut eval = run(&["knowledge", "eval", "--json", "--mode", mode]);
+        eval.env("HINDCAST_KNOWLEDGE_RERANKER", reranker);
         for (flag, file) in
             [("--corpus", "corpus.jsonl"), ("--queries", "queries.jsonl"), ("--qrels", "qrels.tsv")]
         {
@@ -51,7 +69,9 @@ pub(super) fn measure(
         }
         Ok(serde_json::from_str(&command::capture(&mut eval)?)?)
     };
-    let modes = ["lexical", "dense", "hybrid"].into_iter().map(evaluate).collect::<Result<_>>()?;
+    let modes = ["lexical", "dense", "hybrid"];
+    let modes = modes.into_iter().map(|mode| evaluate(mode, "off")).collect::<Result<_>>()?;
+    let reranked = reranker.map(|reranker| evaluate("hybrid", &name_of(reranker))).transpose()?;
     let name = set.file_name().context("a set is a folder with a name")?.to_string_lossy().into_owned();
-    Ok(SetFigures { name, modes })
+    Ok(SetFigures { name, modes, reranked })
 }

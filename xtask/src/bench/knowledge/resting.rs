@@ -26,6 +26,8 @@ pub(super) struct Resting {
 pub(super) struct Figures {
     pub(super) with_model: u64,
     pub(super) rested: u64,
+    /// The part of `rested` that is no file that is mapped.
+    pub(super) rested_anonymous: u64,
 }
 
 impl Resting {
@@ -49,7 +51,11 @@ impl Resting {
     /// Waits for the rest of the rest.
     pub(super) fn end(self) -> Result<Figures> {
         std::thread::sleep(REST.saturating_sub(self.since.elapsed()));
-        let rested = machine::memory(self.client.conversation().process())?.resident;
-        Ok(Figures { with_model: self.with_model, rested })
+        let rested = machine::memory(self.client.conversation().process())?;
+        Ok(Figures {
+            with_model: self.with_model,
+            rested: rested.resident,
+            rested_anonymous: rested.anonymous,
+        })
     }
 }

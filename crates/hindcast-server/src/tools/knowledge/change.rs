@@ -5,13 +5,13 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use hindcast_core::{
     identity::Scope,
-    knowledge::{Ownership, Patterns},
+    knowledge::{Collection, Ownership, Patterns},
     license::Feature,
     printable::printable_lines,
 };
 use hindcast_services::{
     Failure, FailureKind,
-    knowledge::{AddReport, AddRequest, FileOutcome, FileReport, KnowledgeService, Material},
+    knowledge::{AddReport, AddRequest, FileCounts, FileOutcome, FileReport, KnowledgeService, Material},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,17 +123,9 @@ pub(super) struct CountsView {
 
 impl From<&AddReport> for CountsView {
     fn from(report: &AddReport) -> Self {
-        let count =
-            |fits: fn(&FileOutcome) -> bool| report.files.iter().filter(|file| fits(&file.outcome)).count();
-        Self {
-            documents: report.collection.documents,
-            chunks: report.collection.chunks,
-            added: count(|outcome| matches!(outcome, FileOutcome::Added { .. })),
-            updated: count(|outcome| matches!(outcome, FileOutcome::Updated { .. })),
-            unchanged: count(|outcome| matches!(outcome, FileOutcome::Unchanged { .. })),
-            removed: count(|outcome| matches!(outcome, FileOutcome::Removed { .. })),
-            failed: count(|outcome| matches!(outcome, FileOutcome::Failed { .. })),
-        }
+        let Collection { documents, chunks, .. } = report.collection;
+        let FileCounts { added, updated, unchanged, removed, failed } = report.counts;
+        Self { documents, chunks, added, updated, unchanged, removed, failed }
     }
 }
 

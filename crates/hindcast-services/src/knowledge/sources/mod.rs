@@ -143,18 +143,14 @@ fn docstrings(
         found.shown = format!("{DOCSTRINGS}{}", found.shown);
         if let Ok(file) = &mut found.file {
             file.reads_docstrings = true;
+            file.package = package.distribution.as_ref().map(python::Distribution::tag);
         }
     }
     for root in &mut walked.accepted {
         *root = PathBuf::from(format!("{DOCSTRINGS}{}", root.display()));
     }
     // Whether it is the right one is seen by its version.
-    walked.versions.extend(
-        package
-            .version
-            .as_ref()
-            .map(|version| format!("{} {version}, from `{}`", package.name, package.path.display())),
-    );
+    walked.versions.extend(package.told());
     walked
 }
 

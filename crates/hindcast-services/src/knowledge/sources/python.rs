@@ -5,12 +5,40 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A package or module, and its version where that is told.
+/// A package or module, and what it was installed with where that is told.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) name: String,
     pub(super) path: PathBuf,
-    pub(super) version: Option<String>,
+    pub(super) distribution: Option<Distribution>,
+}
+
+/// What is installed as one: `PyYAML` has the package `yaml`. Python itself has its own library.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Distribution {
+    name: String,
+    version: String,
+}
+
+impl Distribution {
+    /// `pyyaml@6.0`, the name as package indexes write it.
+    pub(super) fn tag(&self) -> String {
+        format!("{}@{}", normal(&self.name), self.version)
+    }
+}
+
+impl Package {
+    /// Which version it is, and where it was found.
+    pub(super) fn told(&self) -> Option<String> {
+        let Distribution { name, version } = self.distribution.as_ref()?;
+        let own = if normal(name) == normal(&self.name) { String::new() } else { format!("of {name} ") };
+        Some(format!("{} {own}{version}, from `{}`", self.name, self.path.display()))
+    }
+}
+
+/// A name in lower case, its words separated by `-`.
+fn normal(name: &str) -> String {
+    name.to_lowercase().replace(['_', '.'], "-")
 }
 
 /// Looks for a package where Python would: in the environment that is active or here, then what the user and the system have.
@@ -54,8 +82,9 @@ fn package_in(libraries: &[PathBuf], name: &str) -> Result<Package, String> {
         let path = if folder.join("__init__.py").is_file() { folder } else { file };
         if path.exists() {
             let top = name.split('.').next().unwrap_or(name);
-            let version = version(library, top).or_else(|| standard(library));
-            return Ok(Package { name: name.into(), version, path });
+            let inside = path.strip_prefix(library).unwrap_or(&path);
+            let distribution = installed_as(library, top, inside).or_else(|| standard(library));
+            return Ok(Package { name: name.into(), distribution, path });
         }
     }
     Err(format!(
@@ -65,21 +94,52 @@ fn package_in(libraries: &[PathBuf], name: &str) -> Result<Package, String> {
 }
 
 /// The version of the Python whose own library a folder is.
-fn standard(library: &Path) -> Option<String> {
+fn standard(library: &Path) -> Option<Distribution> {
     let minor = version_of(library).filter(|minor| *minor > 0)?;
-    Some(format!("of Python 3.{minor}"))
+    Some(Distribution { name: "Python".into(), version: format!("3.{minor}") })
 }
 
-/// The version that the files beside a package tell.
-fn version(library: &Path, name: &str) -> Option<String> {
-    let plain = |name: &str| name.to_lowercase().replace(['-', '.'], "_");
-    let entries = fs::read_dir(library).ok()?.flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).find_map(|entry| {
-        let about = entry.strip_suffix(".dist-info").or_else(|| entry.strip_suffix(".egg-info"))?;
-        let (of, version) = about.split_once('-')?;
-        let version = version.split("-py").next()?;
-        (plain(of) == plain(name)).then(|| version.to_owned())
-    })
+/// What the files beside a package tell: those with its name, else those that list it. `inside` is its path in the library.
+fn installed_as(library: &Path, name: &str, inside: &Path) -> Option<Distribution> {
+    let mut entries: Vec<_> = fs::read_dir(library)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| {
+            let file = entry.file_name().into_string().ok()?;
+            let about = file.strip_suffix(".dist-info").or_else(|| file.strip_suffix(".egg-info"))?;
+            let (name, version) = about.split_once('-')?;
+            let version = version.split("-py").next()?;
+            Some((entry.path(), Distribution { name: name.into(), version: version.into() }))
+        })
+        .collect();
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let named = entries.iter().position(|(_, distribution)| normal(&distribution.name) == normal(name));
+    let found = named.or_else(|| entries.iter().position(|(about, _)| lists(about, name, inside)))?;
+    Some(entries.swap_remove(found).1)
+}
+
+/// A list of files that is longer, in bytes, is not read.
+const LONGEST_LIST: u64 = 8 << 20;
+
+/// Whether the files about a distribution say that it has a package.
+fn lists(about: &Path, name: &str, inside: &Path) -> bool {
+    let read = |file: &str| {
+        let file = about.join(file);
+        let is_short = |metadata: fs::Metadata| metadata.is_file() && metadata.len() <= LONGEST_LIST;
+        let is_read = fs::metadata(&file).is_ok_and(is_short);
+        if is_read { fs::read_to_string(file).unwrap_or_default() } else { String::new() }
+    };
+    let inside = inside.to_string_lossy();
+    // Several may share a folder, such as `google`, and are told apart by what they have below it.
+    let is_it = |line: &str| {
+        let rest = line.strip_prefix(&*inside);
+        rest.is_some_and(|rest| rest.starts_with(',') || rest.starts_with("/__init__.py,"))
+    };
+    let record = read("RECORD");
+    if !record.is_empty() {
+        return record.lines().any(is_it);
+    }
+    read("top_level.txt").lines().any(|line| line.trim() == name)
 }
 
 /// `requests.api` of `…/site-packages/requests/api.py`.
@@ -108,22 +168,46 @@ mod tests {
             "lib/python3.11/site-packages/heron-2.1.0.dist-info/METADATA",
             "lib/python3.11/os.py",
             "lib/python3.11/posixpath.py",
+            "lib/python3.11/site-packages/wings/__init__.py",
+            "lib/python3.11/site-packages/feather/__init__.py",
             "lib/python3/dist-packages/single_file.py",
             "lib/python3/dist-packages/single_file-1.0.egg-info",
         ] {
             fs::create_dir_all(folder.path().join(file).parent().unwrap()).unwrap();
             fs::write(folder.path().join(file), "").unwrap();
         }
+        for (distribution, file, text) in [
+            ("Bird_Parts-1.5", "RECORD", "birds.py,sha256=x,1\nwings/__init__.py,sha256=x,1\n"),
+            ("plumage-0.3", "top_level.txt", "_plumage\nfeather\n"),
+        ] {
+            let about = folder.path().join(format!("lib/python3.11/site-packages/{distribution}.dist-info"));
+            fs::create_dir(&about).unwrap();
+            fs::write(about.join(file), text).unwrap();
+        }
         let libraries = libraries(folder.path());
         let heron = package_in(&libraries, "heron").unwrap();
         assert!(heron.path.ends_with("python3.11/site-packages/heron"), "{heron:?}");
-        assert_eq!(heron.version.as_deref(), Some("2.1.0"));
+        let tag = |package: &Package| package.distribution.as_ref().map(Distribution::tag);
+        assert_eq!(tag(&heron).as_deref(), Some("heron@2.1.0"));
+        assert!(heron.told().is_some_and(|told| told.starts_with("heron 2.1.0, from `")), "{heron:?}");
+        for (name, expected, told) in [
+            ("wings", "bird-parts@1.5", "wings of Bird_Parts 1.5, "),
+            ("feather", "plumage@0.3", "feather of plumage 0.3, "),
+        ] {
+            let package = package_in(&libraries, name).unwrap();
+            assert_eq!(tag(&package).as_deref(), Some(expected));
+            assert!(package.told().is_some_and(|beginning| beginning.starts_with(told)), "{package:?}");
+        }
         assert!(package_in(&libraries, "heron.lake").unwrap().path.ends_with("heron/lake.py"));
         let single = package_in(&libraries, "single-file").unwrap();
-        assert_eq!((single.path.ends_with("single_file.py"), single.version.as_deref()), (true, Some("1.0")));
+        assert_eq!(
+            (single.path.ends_with("single_file.py"), tag(&single).as_deref()),
+            (true, Some("single-file@1.0"))
+        );
         for (name, file) in [("os", "os.py"), ("os.path", "posixpath.py")] {
             let module = package_in(&libraries, name).unwrap();
-            assert_eq!((&*module.name, module.version.as_deref()), (name, Some("of Python 3.11")));
+            assert_eq!((&*module.name, tag(&module).as_deref()), (name, Some("python@3.11")));
+            assert!(module.told().is_some_and(|told| told.starts_with(&format!("{name} of Python 3.11, "))));
             assert!(module.path.ends_with(file), "{module:?}");
         }
         for missing in ["", "owl", "../heron", "heron/lake", ".heron"] {

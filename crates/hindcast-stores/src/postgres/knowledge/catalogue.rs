@@ -115,6 +115,17 @@ impl Catalogue for PostgresKnowledge {
         documents::below(&self.read().await?, &self.machine, collection, path.trim_end_matches('/')).await
     }
 
+    async fn some_documents_below(
+        &self,
+        collection: CollectionKey,
+        path: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        let path = path.trim_end_matches('/');
+        documents::some_below(&self.read().await?, &self.machine, collection, path, (after, limit)).await
+    }
+
     async fn documents_of_content(
         &self,
         collection: CollectionKey,

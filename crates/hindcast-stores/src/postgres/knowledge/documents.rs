@@ -88,6 +88,30 @@ pub(super) async fn below(
     rows.iter().map(|row| document(row, 0, machine)).collect()
 }
 
+/// The same in the order of their paths: so many from the first path behind one on.
+pub(super) async fn some_below(
+    lease: &Lease<'_>,
+    machine: &str,
+    collection: CollectionKey,
+    path: &str,
+    (after, limit): (&str, usize),
+) -> Result<Vec<Document>, StoreError> {
+    let asked = format!(
+        "SELECT {DOCUMENT_COLUMNS} FROM hindcast.documents
+         WHERE collection = $1 AND path IS NOT NULL AND (machine IS NULL OR machine = $5)
+         AND left(path, 500) >= left($2::text, 500) AND left(path, 500) <= left($4::text, 500)
+         AND (path = $2 OR (path > $3 AND path < $4))
+         AND left(path, 500) >= left($6::text, 500) AND path > $6 ORDER BY left(path, 500), path LIMIT $7"
+    );
+    let path = kept(path);
+    let (first, end) = (format!("{path}/"), format!("{path}0"));
+    let limit = limit as i64;
+    let rows = lease
+        .rows(&asked, &[&collection.0, &path, &first, &end, &kept(machine), &kept(after), &limit])
+        .await?;
+    rows.iter().map(|row| document(row, 0, machine)).collect()
+}
+
 pub(super) async fn of_content(
     lease: &Lease<'_>,
     machine: &str,

@@ -189,6 +189,28 @@ impl Catalogue for SqliteKnowledge {
         .await
     }
 
+    async fn some_documents_below(
+        &self,
+        collection: CollectionKey,
+        path: &str,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        let (path, after) = (path.trim_end_matches('/').to_owned(), after.to_owned());
+        self.read(move |connection| {
+            // One range of the index, in its order.
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {DOCUMENT_COLUMNS} FROM documents
+                 WHERE collection = ?1 AND path IS NOT NULL AND path >= ?2 AND path < ?4 AND path > ?5
+                 AND (path = ?2 OR path > ?3) ORDER BY path LIMIT ?6"
+            ))?;
+            let (first, end) = (format!("{path}/"), format!("{path}0"));
+            let bounds = params![collection.0, path, first, end, after, limit as i64];
+            statement.query_map(bounds, |row| document(row, 0))?.collect()
+        })
+        .await
+    }
+
     async fn documents_of_content(
         &self,
         collection: CollectionKey,

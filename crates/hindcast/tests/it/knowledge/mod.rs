@@ -10,6 +10,7 @@ mod ollama;
 mod ownership;
 mod qdrant;
 mod questions;
+mod reranking;
 mod seeded;
 mod settings;
 mod sources;

@@ -4,6 +4,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     path::Path,
+    process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -40,19 +41,25 @@ fn a_model_that_is_not_installed_is_not_confused_with_the_usual_one() {
 }
 
 /// Ollama's `/api/embed` with vectors of how often each letter occurs.
-fn ollama() -> String {
+pub(super) fn ollama() -> String {
+    ollama_heard(|_| ())
+}
+
+/// The same, which says what is to be embedded.
+pub(super) fn ollama_heard(hears: impl Fn(&str) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
-            std::thread::spawn(move || while answer(&connection).is_some() {});
+            let hears = hears.clone();
+            std::thread::spawn(move || while answer(&connection, &hears).is_some() {});
         }
     });
     address
 }
 
 /// Answers one request; none when the client has gone.
-fn answer(mut connection: &TcpStream) -> Option<()> {
+fn answer(mut connection: &TcpStream, hears: &impl Fn(&str)) -> Option<()> {
     let mut reader = BufReader::new(connection);
     let mut head = String::new();
     while reader.read_line(&mut head).ok()? > 2 {}
@@ -65,7 +72,9 @@ fn answer(mut connection: &TcpStream) -> Option<()> {
         ("/api/embed", Some("letters")) => {
             let vector = |text: &Value| {
                 let mut counts = vec![0.01; 26];
-                for letter in text.as_str().unwrap_or_default().bytes().filter(u8::is_ascii_lowercase) {
+                let text = text.as_str().unwrap_or_default();
+                hears(text);
+                for letter in text.bytes().filter(u8::is_ascii_lowercase) {
                     counts[usize::from(letter - b'a')] += 1.0;
                 }
                 json!(counts)
@@ -79,7 +88,7 @@ fn answer(mut connection: &TcpStream) -> Option<()> {
     write!(connection, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{text}", text.len()).ok()
 }
 
-fn settings(data: &Path, ollama: &str, arguments: &[&str]) -> std::process::Output {
+pub(super) fn settings(data: &Path, ollama: &str, arguments: &[&str]) -> std::process::Output {
     command()
         .arg("--data-dir")
         .arg(data)
@@ -126,21 +135,30 @@ fn a_collection_is_embedded_by_a_model_of_ollama_and_says_so() {
     assert_eq!(stats["healthStatus"]["hasMissingVectors"], false, "{stats}");
 }
 
+/// Makes a small random ModernBERT with this head in a folder; gives what the reference makes of the texts with it.
+pub(super) fn tiny_model(peers: &Path, folder: &Path, head: &str, texts: &[Value]) -> Value {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../peers/embedding/reference.py");
+    let mut child = Command::new(peers.join("embedding/bin/python"))
+        .arg(script)
+        .arg(folder)
+        .args(["modernbert", head])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: Vec<_> = texts.iter().map(|text| format!("{text}\n")).collect();
+    child.stdin.take().unwrap().write_all(lines.concat().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 #[test]
 fn a_model_of_a_folder_is_pulled_listed_and_chosen() {
     let Some(peers) = sdk::peers() else { return };
     let data = filled();
     let made = tempfile::tempdir().unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../peers/embedding/reference.py");
-    let status = std::process::Command::new(peers.join("embedding/bin/python"))
-        .arg(script)
-        .arg(made.path())
-        .args(["modernbert", "none"])
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success());
+    tiny_model(&peers, made.path(), "none", &[]);
     let from = made.path().to_str().unwrap();
     let pulled = try_hindcast(data.path(), &["models", "pull", "tiny", "--from", from, "--json"]);
     assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));

@@ -1,6 +1,9 @@
 //! What is taken in besides files and folders: commit messages, pages of the manual, docstrings of Python packages.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::{Value, json};
 
@@ -163,28 +166,105 @@ fn a_remote_caller_reads_sources_only_below_the_folders_that_the_operator_allows
     assert_eq!(answer["result"]["structuredContent"]["added"], 1, "{answer}");
 }
 
+/// Adds to the collection `installed`, with the manual of the peers and an environment of Python.
+fn add_installed(data: &Path, peers: &Path, environment: &Path, arguments: &[&str]) -> Value {
+    let output = command()
+        .args(["knowledge", "add", "installed", "--json"])
+        .args(arguments)
+        .arg("--data-dir")
+        .arg(data)
+        .env("MANPATH", peers.join("documents/usr/share/man"))
+        .env("VIRTUAL_ENV", environment)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Where the peers have the package `click`, and which version of it.
+fn click_of(peers: &Path) -> (PathBuf, String) {
+    let folders = std::fs::read_dir(peers.join("python/lib")).unwrap().flatten();
+    let libraries = folders.map(|folder| folder.path().join("site-packages"));
+    let library = libraries.into_iter().find(|library| library.join("click").is_dir()).unwrap();
+    let names = std::fs::read_dir(&library).unwrap().flatten().map(|entry| entry.file_name());
+    let version = names
+        .filter_map(|name| name.into_string().ok())
+        .find_map(|name| Some(name.strip_prefix("click-")?.strip_suffix(".dist-info")?.to_owned()));
+    (library.join("click"), version.unwrap())
+}
+
+#[test]
+fn documentation_is_of_one_version_and_two_versions_stand_side_by_side() {
+    let Some(peers) = sdk::peers() else { return };
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (click, version) = click_of(&peers);
+    let library = |environment: &str| folder.path().join(environment).join("lib/python3.11/site-packages");
+    for (environment, version) in [("new", &*version), ("old", "7.9")] {
+        let copy = library(environment).join("click");
+        std::fs::create_dir_all(&copy).unwrap();
+        for module in ["__init__.py", "utils.py"] {
+            std::fs::copy(click.join(module), copy.join(module)).unwrap();
+        }
+        std::fs::create_dir(library(environment).join(format!("click-{version}.dist-info"))).unwrap();
+    }
+    let add = |environment: &str| {
+        add_installed(data.path(), &peers, &folder.path().join(environment), &["python:click"])
+    };
+    for environment in ["new", "old"] {
+        let added = add(environment);
+        assert_eq!(outcomes(&added), [2, 0, 0, 0], "{added}");
+    }
+    for (crate_version, place) in [("1.0.228", "older"), ("1.0.229", "newer")] {
+        let json = json!({ "0": { "name": "serde", "docs": "Frogs become bytes.", "inner": { "module": { "items": [] } } } });
+        let json = format!(
+            "{{\"root\":0,\"crate_version\":\"{crate_version}\",\"includes_private\":false,\"index\":{json}}}"
+        );
+        std::fs::create_dir(folder.path().join(place)).unwrap();
+        std::fs::write(folder.path().join(place).join("serde.json"), json).unwrap();
+        add_installed(data.path(), &peers, folder.path(), &[folder.path().join(place).to_str().unwrap()]);
+    }
+    let found = |query: &str, tag: &str| {
+        let found = knowledge(data.path(), &["search", query, "--tag", tag, "--min-relevance", "0"]);
+        let hits = found["hits"].as_array().unwrap();
+        let mut names: Vec<_> = hits.iter().map(|hit| hit["name"].as_str().unwrap().to_owned()).collect();
+        names.dedup();
+        names
+    };
+    let echo = "echo a message to stdout";
+    let [new, old] = [&*version, "7.9"].map(|version| format!("click@{version}"));
+    for tag in [&new, &old] {
+        assert_eq!(found(echo, tag)[0], format!("click.utils, {tag}"));
+        assert!(found(echo, tag).iter().all(|name| name.ends_with(&**tag)), "{tag}");
+    }
+    for version in ["1.0.228", "1.0.229"] {
+        assert_eq!(found("frogs", &format!("serde@{version}")), [format!("serde {version}")]);
+    }
+
+    // Another version takes the place of one. Its modules are those of that version, also where they say the same.
+    let about = |version: &str| library("old").join(format!("click-{version}.dist-info"));
+    std::fs::rename(about("7.9"), about("8.0")).unwrap();
+    let added = add("old");
+    let updated = added["files"].as_array().unwrap().iter().filter(|file| file["outcome"] == "updated");
+    assert_eq!(updated.count(), 2, "{added}");
+    assert_eq!(found(echo, &old), [""; 0]);
+    assert_eq!(
+        (&*found(echo, "click@8.0")[0], &*found(echo, &new)[0]),
+        ("click.utils, click@8.0", &*format!("click.utils, {new}"))
+    );
+    assert_eq!(outcomes(&add("old")), [0, 2, 0, 0]);
+}
+
 #[test]
 fn pages_of_the_manual_and_docstrings_are_taken_from_what_is_installed() {
     let Some(peers) = sdk::peers() else { return };
     let data = tempfile::tempdir().unwrap();
-    let add = |arguments: &[&str]| -> Value {
-        let output = command()
-            .args(["knowledge", "add", "installed", "--json"])
-            .args(arguments)
-            .arg("--data-dir")
-            .arg(data.path())
-            .env("MANPATH", peers.join("documents/usr/share/man"))
-            .env("VIRTUAL_ENV", peers.join("python"))
-            .output()
-            .unwrap();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
-    };
+    let add = |arguments: &[&str]| add_installed(data.path(), &peers, &peers.join("python"), arguments);
+    let (_, version) = click_of(&peers);
     let added = add(&["man:iconv", "python:click"]);
     let [taken, _, _, failed] = outcomes(&added);
     assert!(taken > 10 && failed == 0, "{added}");
     let notices = added["notices"].to_string();
-    assert!(notices.contains("click 8.") || notices.contains("click 9."), "the version is told: {notices}");
+    assert!(notices.contains(&format!("click {version}, from")), "the version is told: {notices}");
     assert!(!notices.contains("is empty"), "{notices}");
     let best = |query: &str| {
         let found = knowledge(data.path(), &["search", query, "--min-relevance", "0"]);
@@ -192,8 +272,17 @@ fn pages_of_the_manual_and_docstrings_are_taken_from_what_is_installed() {
     };
     let hit = best("iconv convert text from one character encoding to another");
     assert!(hit["path"].as_str().is_some_and(|path| path.contains("man1/iconv.1")), "{hit}");
+    let tag = hit["name"].as_str().and_then(|name| name.strip_prefix("iconv(1), ")).unwrap().to_owned();
+    assert!(tag.starts_with("linux-man-pages@"), "{hit}");
+    let found = knowledge(data.path(), &["search", "convert an echo", "--tag", &tag, "--min-relevance", "0"]);
+    let pages: Vec<_> = found["hits"].as_array().unwrap().iter().map(|hit| &hit["name"]).collect();
+    assert!(!pages.is_empty() && pages.iter().all(|page| **page == hit["name"]), "{found}");
     let hit = best("echo a message to stdout click");
-    assert_eq!((&hit["name"], &hit["stale"]), (&json!("click.utils"), &json!(false)), "{hit}");
+    assert_eq!(
+        (&hit["name"], &hit["stale"]),
+        (&json!(format!("click.utils, click@{version}")), &json!(false)),
+        "{hit}"
+    );
     assert!(hit["headings"].as_str().is_some_and(|headings| headings.starts_with("echo(")), "{hit}");
     let path = hit["path"].as_str().and_then(|path| path.strip_prefix("python:")).unwrap();
     let source = std::fs::read_to_string(path).unwrap();

@@ -33,19 +33,20 @@ fn holding(client: &mut Client, word: &str) -> usize {
 }
 
 #[test]
-fn two_servers_that_watch_one_folder_have_each_file_once() {
+fn four_servers_that_watch_one_folder_have_each_file_once() {
     let files = tempfile::tempdir().unwrap();
-    let mut first = Client::new();
-    let mut second = first.beside();
-    // Both watch the empty folder, then all files come at once.
+    let first = Client::new();
+    let mut clients = vec![first.beside(), first.beside(), first.beside(), first];
+    // All watch the empty folder, then all files come at once.
     let watch = json!({ "collection": "notes", "paths": [files.path()], "watch": true });
-    first.call("knowledge/add", json!({ "collection": "notes", "name": "seed", "text": "seed words" }));
-    first.call("knowledge/add", watch.clone());
-    second.call("knowledge/add", watch);
+    clients[0].call("knowledge/add", json!({ "collection": "notes", "name": "seed", "text": "seed words" }));
+    for client in &mut clients {
+        client.call("knowledge/add", watch.clone());
+    }
     write_files(files.path(), "alder");
     let marker = |text: &str| std::fs::write(files.path().join("zz-marker.md"), text).unwrap();
     marker("# Marker\n\nfirstmarker\n");
-    for client in [&mut first, &mut second] {
+    for client in &mut clients {
         until("all files are there", || {
             names(client).len() >= FILES + 2 && holding(client, "firstmarker") > 0
         });
@@ -53,7 +54,7 @@ fn two_servers_that_watch_one_folder_have_each_file_once() {
     }
     // Whoever is slower has had its turn when it has seen the next change, too.
     marker("# Marker\n\nsecondmarker\n");
-    for client in [&mut first, &mut second] {
+    for client in &mut clients {
         until("the next change is found", || holding(client, "secondmarker") > 0);
         let names = names(client);
         assert_eq!(names.len(), FILES + 2, "{names:?}");
@@ -61,24 +62,25 @@ fn two_servers_that_watch_one_folder_have_each_file_once() {
 
     // What was rewritten is not found by what it said before.
     write_files(files.path(), "birch");
-    for client in [&mut first, &mut second] {
+    for client in &mut clients {
         until("the new words are found", || holding(client, "birch") == 50);
         until("the old words are not", || holding(client, "alder") == 0);
         assert_eq!(names(client).len(), FILES + 2);
     }
 
-    // The one that watches is killed; the other goes on.
-    first.kill();
+    // Whichever watches is killed; the last one goes on.
+    let mut last = clients.pop().unwrap();
+    clients.into_iter().for_each(Client::kill);
     write_files(files.path(), "cedar");
-    until("the one that is left watches", || holding(&mut second, "cedar") == 50);
-    until("and forgets", || holding(&mut second, "birch") == 0);
+    until("the one that is left watches", || holding(&mut last, "cedar") == 50);
+    until("and forgets", || holding(&mut last, "birch") == 0);
 
     // What was deleted is gone, for both.
-    let mut third = second.beside();
+    let mut other = last.beside();
     for number in 1..FILES {
         std::fs::remove_file(files.path().join(format!("note{number}.md"))).unwrap();
     }
-    for client in [&mut second, &mut third] {
+    for client in [&mut last, &mut other] {
         until("what is gone goes", || names(client).len() == 3);
         until("and is not found", || holding(client, "cedar") == 1);
     }
@@ -86,7 +88,7 @@ fn two_servers_that_watch_one_folder_have_each_file_once() {
 
 #[test]
 fn commands_that_add_one_folder_at_once_make_each_file_one_document() {
-    const FILES: usize = 600;
+    const FILES: usize = 300;
     let files = tempfile::tempdir().unwrap();
     for number in 0..FILES {
         std::fs::write(files.path().join(format!("{number}.txt")), format!("this is number{number}"))
