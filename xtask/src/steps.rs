@@ -99,6 +99,7 @@ fn ensure_tools() -> Result<()> {
         ("/usr/bin/python3", "python3"),
         ("/usr/bin/sqlite3", "sqlite3"),
         ("xmllint", "libxml2-utils"),
+        ("pdftotext", "poppler-utils"),
     ] {
         install::ensure_program(program, package)?;
     }

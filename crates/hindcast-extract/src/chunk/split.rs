@@ -50,14 +50,23 @@ pub(super) fn paragraphs(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
 pub(super) fn blocks_at_margin(text: &str) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     for paragraph in paragraphs(text, 0..text.len()) {
-        let first = text[paragraph.clone()].trim_start_matches(['\n', '\r']).chars().next();
-        let goes_on = first.is_some_and(|char| char.is_whitespace() || "})]".contains(char));
+        let line = text[paragraph.clone()].trim_start_matches(['\n', '\r']);
+        let goes_on = line.starts_with(|char: char| char.is_whitespace() || "})]".contains(char));
         match blocks.last_mut() {
-            Some(last) if goes_on => last.end = paragraph.end,
+            Some(last) if goes_on || closes(line) => last.end = paragraph.end,
             _ => blocks.push(paragraph),
         }
     }
     blocks
+}
+
+/// Words that end what began before: Ruby's and SQL's functions, and what a shell repeats or chooses.
+const CLOSERS: [&str; 4] = ["end", "done", "esac", "fi"];
+
+/// Whether a line begins with the end of a block.
+fn closes(line: &str) -> bool {
+    let word = line.split(|char: char| !char.is_alphanumeric() && char != '_').next().unwrap_or_default();
+    CLOSERS.iter().any(|closer| word.eq_ignore_ascii_case(closer))
 }
 
 /// What a text is cut after, best first: paragraphs, lines, sentences, clauses, words.

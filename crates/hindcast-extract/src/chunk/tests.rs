@@ -74,6 +74,37 @@ fn every_language_is_cut_by_its_tree() {
 }
 
 #[test]
+fn blocks_of_a_language_without_a_grammar_stay_whole() {
+    let column = |number: usize| format!("    column_{number} integer NOT NULL DEFAULT {number},\n\n");
+    let table = |name: &str| {
+        let columns: String = (0..11).map(column).collect();
+        format!("-- Keeps the {name}.\nCREATE TABLE {name} (\n{columns}    id integer PRIMARY KEY\n\n);")
+    };
+    let function = |name: &str| {
+        let body = format!("  total += {name}_of(1, 2, 3, 4)\n\n").repeat(16);
+        format!("# Counts the {name}.\ndef count_{name}\n{body}end")
+    };
+    for (language, comment, blocks) in [
+        (Language::Sql, "--", [table("herons"), table("owls")]),
+        (Language::Ruby, "#", [function("herons"), function("owls")]),
+    ] {
+        for block in &blocks {
+            assert!((500..CODE_BYTES).contains(&block.len()), "{language:?}: {}", block.len());
+        }
+        let text = blocks.join("\n\n");
+        assert!(text.len() > CODE_BYTES, "{language:?}");
+        assert_eq!(texts(Format::Code(language), &text), blocks, "{language:?}");
+        // However much stands before, the last line of a block does not go with the next block.
+        for before in (0..300).step_by(2) {
+            let text = format!("{comment} {}\n\n{text}", "x".repeat(before));
+            let found = texts(Format::Code(language), &text);
+            let is_whole = |block: &String| found.iter().any(|chunk| chunk.contains(block));
+            assert!(blocks.iter().all(is_whole), "{language:?}, {before}: {found:#?}");
+        }
+    }
+}
+
+#[test]
 fn a_heading_is_no_passage_of_its_own_where_its_section_is_cut() {
     let sentences = "The mill grinds what the wind brings to it. ".repeat(60);
     for section in [sentences.clone(), "风车把风带来的东西磨成粉。".repeat(100)] {

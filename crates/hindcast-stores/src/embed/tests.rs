@@ -181,6 +181,25 @@ fn vectors_of_every_architecture_are_those_of_the_reference() {
 }
 
 #[test]
+fn a_model_with_a_vocabulary_of_many_languages_is_multilingual() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("many");
+    if reference::<Vec<f32>>(&made, "bert-unigram", "reranker", &[]).is_none() {
+        return;
+    }
+    let mut tokenizer: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(made.join(VOCABULARY)).unwrap()).unwrap();
+    let tokens = tokenizer["model"]["vocab"].as_array_mut().unwrap();
+    // None of these is in a text.
+    tokens.extend(
+        (tokens.len()..100_000).map(|number| serde_json::json!([format!("\u{2603}{number}"), -30.0])),
+    );
+    std::fs::write(made.join(VOCABULARY), tokenizer.to_string()).unwrap();
+    assert!(CrossEncoder::open(folder.path(), "many", None).unwrap().unwrap().is_multilingual());
+    assert!(SentenceEncoder::open(folder.path(), "many", None).unwrap().is_multilingual());
+}
+
+#[test]
 fn judgements_of_every_architecture_are_those_of_the_reference() {
     let long = FOX.repeat(20);
     let passages = ["The heron waits for a fish.", "x", "naïve café", &long];

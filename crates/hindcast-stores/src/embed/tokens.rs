@@ -94,7 +94,18 @@ mod tests {
         assert_eq!(tokens.of_pair("u", "un").unwrap(), Text { tokens: vec![1, 6, 2, 3, 2], second: 3 });
         let long = tokens.of_pair("u", &"u ".repeat(1000)).unwrap();
         assert_eq!((long.tokens.len(), long.second), (16, 3));
-        assert!(!tokens.is_multilingual());
         assert!(Tokens::from_json(b"{}", 16).is_err());
+    }
+
+    #[test]
+    fn a_large_vocabulary_is_of_many_languages() {
+        let of_size = |size: usize| {
+            let more: String = (8..size).map(|number| format!(", \"w{number}\": {number}")).collect();
+            let json = WORD_PIECE.replace("\"##a\": 7", &format!("\"##a\": 7{more}"));
+            Tokens::from_json(json.as_bytes(), 16).unwrap()
+        };
+        assert!(!of_size(8).is_multilingual());
+        assert!(!of_size(MANY_LANGUAGES - 1).is_multilingual());
+        assert!(of_size(MANY_LANGUAGES).is_multilingual());
     }
 }

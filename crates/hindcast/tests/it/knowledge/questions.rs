@@ -7,6 +7,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use serde_json::{Value, json};
@@ -57,6 +58,13 @@ const PYTHON: &[&str] = &[
 
 /// Those that are asked about in a few seconds.
 const FEW: &[&str] = &["library/csv", "library/copy", "library/sqlite3"];
+
+/// What none of the documents answers, in German, French, Japanese and English.
+const UNANSWERED: &str = include_str!("questions/unanswered.tsv");
+
+/// The most relevant that a passage may be for a question which nothing answers: a question in English reaches 0.18 among a few
+/// documents, the others stay below what is shown. In English it holds only there.
+const MOST_WITHOUT_ANSWER: f64 = 0.25;
 
 /// A question, the files that answer it, and what the passage must have.
 struct Question {
@@ -196,7 +204,7 @@ fn without_tags(html: &str) -> String {
 fn assert_cited(hit: &Value) {
     let path = Path::new(hit["path"].as_str().unwrap());
     if path.extension().is_some_and(|end| end == "pdf") {
-        assert!(hit["page"].as_u64().is_some_and(|page| page > 0), "{hit}");
+        assert_on_page(path, hit);
         return;
     }
     let line = |key: &str| usize::try_from(hit[key].as_u64().unwrap()).unwrap();
@@ -221,6 +229,24 @@ fn assert_cited(hit: &Value) {
     }
 }
 
+/// The page that a hit names has every line of it, as another reader has them. White space and hyphens do not count, and what runs
+/// off the edge of the page is not there for the other reader.
+fn assert_on_page(path: &Path, hit: &Value) {
+    let page = hit["page"].as_u64().unwrap_or_else(|| panic!("{hit}")).to_string();
+    let read = Command::new("pdftotext").args(["-raw", "-f", &page, "-l", &page]).arg(path).arg("-").output();
+    let read = read.expect("`pdftotext` is missing · hint: install poppler-utils");
+    let letters = |text: &str| {
+        let text = text.replace('ﬀ', "ff").replace('ﬁ', "fi").replace('ﬂ', "fl").replace('ﬃ', "ffi");
+        text.chars().filter(|character| character.is_alphanumeric()).collect::<String>()
+    };
+    let there = letters(&String::from_utf8(read.stdout).unwrap());
+    for line in hit["text"].as_str().unwrap().lines().map(letters) {
+        let half = line.floor_char_boundary(line.len() / 2);
+        let is_there = there.contains(&line) || (half > 20 && there.contains(&line[..half]));
+        assert!(is_there, "{} page {page}: {line} is not in {there}", path.display());
+    }
+}
+
 /// What nobody wrote about is found nowhere, also by meaning.
 fn assert_nothing_is_found(client: &mut Client) {
     for nonsense in ["asdf", "qwertz uiop", "the of and", "xkcd zzyzx plugh"] {
@@ -229,6 +255,20 @@ fn assert_nothing_is_found(client: &mut Client) {
             assert_eq!(answer["hits"], json!([]), "{nonsense} ({mode})");
         }
     }
+}
+
+/// What the documents do not answer is answered with nothing, or, where the model cannot tell, with little relevance.
+fn assert_nothing_answers(client: &mut Client, is_full: bool) {
+    let mut foreign = Vec::new();
+    for (language, question) in UNANSWERED.lines().map(|line| line.split_once('\t').unwrap()) {
+        let answer = client.call("knowledge/search", json!({ "query": question }));
+        let Some(best) = answer["hits"][0]["score"].as_f64() else { continue };
+        println!("{best:.2} though nothing answers: {question}");
+        let is_english = language == "en";
+        assert!(best <= MOST_WITHOUT_ANSWER || (is_english && is_full), "{best}: {question}");
+        foreign.extend((!is_english).then_some(question));
+    }
+    assert!(foreign.len() <= 2, "{foreign:?}");
 }
 
 fn share(places: &[Option<usize>], within: usize) -> f64 {
@@ -260,6 +300,7 @@ fn the_right_passage_of_real_documents_comes_first() {
     let name = questions.iter().position(|question| question.text == "check_same_thread").unwrap();
     assert_eq!(places[name], Some(0), "a name of the source comes first where it is explained");
     assert_nothing_is_found(&mut client);
+    assert_nothing_answers(&mut client, is_full);
     let (first, five) = (share(&places, 1), share(&places, 5));
     println!(
         "{} questions: first {:.1} %, in the first five {:.1} %",

@@ -1,9 +1,11 @@
 //! A collection as one file.
 
-use serde_json::json;
+use std::sync::{Arc, Mutex};
 
-use super::{documents::pdf, knowledge};
-use crate::server::try_hindcast;
+use serde_json::{Value, json};
+
+use super::{Client, documents::pdf, knowledge, settings::ollama_heard};
+use crate::server::{command, try_hindcast};
 
 #[test]
 fn a_collection_is_found_elsewhere_after_it_was_moved() {
@@ -77,4 +79,49 @@ fn a_collection_is_found_elsewhere_after_it_was_moved() {
     }
     let again = knowledge(elsewhere.path(), &["import", file.to_str().unwrap(), "--name", "Twice"]);
     assert_eq!(again["documents"], 2);
+}
+
+#[test]
+fn vectors_move_with_their_collection_and_are_not_made_again() {
+    let (files, data, elsewhere) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (name, text) in [("heron", "The heron stands in the water."), ("owl", "The owl hunts at night.")] {
+        std::fs::write(files.path().join(format!("{name}.md")), text).unwrap();
+    }
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let hears = heard.clone();
+    let ollama = ollama_heard(move |text| hears.lock().unwrap().push(text.into()));
+    let environment = [("HINDCAST_KNOWLEDGE_OLLAMA_URL", &*ollama)];
+    let run = |data: &tempfile::TempDir, arguments: &[&str]| -> Value {
+        let output = command()
+            .arg("--data-dir")
+            .arg(data.path())
+            .arg("knowledge")
+            .args(arguments)
+            .arg("--json")
+            .envs(environment)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    run(&data, &["add", "birds", files.path().to_str().unwrap()]);
+    run(&data, &["settings", "birds", "--model", "ollama:letters"]);
+    let is_heard = |text: &str| heard.lock().unwrap().iter().any(|heard| heard.contains(text));
+    assert!(is_heard("The heron stands in the water.") && is_heard("The owl hunts at night."));
+    let file = files.path().join("birds.hindcast");
+    run(&data, &["export", "birds", file.to_str().unwrap()]);
+
+    heard.lock().unwrap().clear();
+    run(&elsewhere, &["import", file.to_str().unwrap()]);
+    let mut client = Client::over(elsewhere, &environment);
+    for (question, name) in [("the owl hunted one night", "owl"), ("herons in waters", "heron")] {
+        let search = json!({ "query": question, "mode": "dense", "min_relevance": 0.0 });
+        let found = client.call("knowledge/search", search);
+        assert_eq!((&found["hits"][0]["document"], found.get("notices")), (&json!(name), None), "{found}");
+        assert!(is_heard(question));
+    }
+    assert!(!is_heard("The heron stands in the water.") && !is_heard("The owl hunts at night."), "{heard:?}");
+    let stats = client.read_json("resource://knowledge/birds/stats");
+    assert_eq!(stats["healthStatus"]["hasMissingVectors"], false, "{stats}");
 }

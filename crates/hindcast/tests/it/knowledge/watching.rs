@@ -423,3 +423,41 @@ fn what_comes_to_be_ignored_in_a_watched_folder_goes_and_what_was_named_in_spite
     eventually("what is ignored goes", || found(&server, &key, "lasting") == left);
     check_stops(server);
 }
+
+#[test]
+fn a_folder_that_is_unwatched_over_mcp_keeps_its_documents_and_is_not_followed() {
+    let folders = Folders::new();
+    let (inner, other) = (folders.open.join("inner"), folders.open.join("other"));
+    for folder in [&inner, &other] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("a.md"), "# Note\n\nlasting words").unwrap();
+    }
+    let server = folders.serve();
+    let key = server.unlimited_key();
+    for folder in [&inner, &other] {
+        watch(&server, &key, folder);
+    }
+    let unwatch = |path: &str| {
+        let arguments = json!({ "collection": "x", "unwatch": path });
+        server.call(&key, "knowledge/remove", arguments)
+    };
+    let paths = || {
+        let status = server.call(&key, "knowledge/status", json!({}))["result"]["structuredContent"].clone();
+        let watches = status["watches"].as_array().unwrap().iter();
+        watches.map(|watch| watch["path"].clone()).collect::<Vec<_>>()
+    };
+    let refused = unwatch(folders.closed.to_str().unwrap());
+    assert!(refused["error"].to_string().contains("no such folder is watched"), "{refused}");
+    assert_eq!(paths(), [json!(inner), json!(other)]);
+    // A slash at its end names the same folder.
+    let unwatched = unwatch(&format!("{}/", inner.display()))["result"]["structuredContent"].clone();
+    assert_eq!((&unwatched["unwatched"], unwatched.get("document")), (&json!([inner]), None), "{unwatched}");
+    assert_eq!(paths(), [json!(other)]);
+    std::fs::write(inner.join("a.md"), "# Note\n\nunseen words").unwrap();
+    see_a_change(&server, &key, &other.join("a.md"), "followed");
+    assert!(found(&server, &key, "unseen").is_empty());
+    assert_eq!(found(&server, &key, "lasting"), [inner.join("a.md").to_str().unwrap()]);
+    assert_eq!(unwatch("*")["result"]["structuredContent"]["unwatched"], json!([other]));
+    assert_eq!((paths(), watched(&server.data)), (Vec::new(), Vec::new()));
+    check_stops(server);
+}

@@ -1,10 +1,13 @@
 //! The text of a PDF, page by page, with the headings that its bookmarks name.
 
+mod hyphens;
+
 use std::{collections::HashMap, ops::Range, panic::AssertUnwindSafe};
 
 use pdf_extract::{Document, Object, ObjectId, PlainTextOutput, output_doc_page};
 
 use crate::{Block, ExtractError, Extracted, Role};
+use hyphens::Words;
 
 /// A line longer than this is no heading.
 const LONGEST_HEADING: usize = 120;
@@ -24,13 +27,14 @@ pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
     if !has_text && has_images(bytes) {
         return Err(ExtractError::Scanned(pages.len()));
     }
+    let words = Words::of(pages.iter().map(|page| &*page.text));
     let mut notices = Vec::new();
     for (number, page) in (1..).zip(&pages) {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
         let start = text.len();
-        push_tidied(&mut text, &page.text);
+        push_tidied(&mut text, &words.mended(&page.text));
         if let Some(notice) = page.notice(number).filter(|_| has_text) {
             if text.len() > start {
                 text.push_str("\n\n");
@@ -216,11 +220,11 @@ fn is_contents(page: &str) -> bool {
     lines.len() >= 5 && lines.iter().filter(leads).count() * 2 > lines.len()
 }
 
-/// Without trailing blanks, and with at most one empty line between others.
-fn push_tidied(text: &mut String, page: &str) {
+/// With at most one empty line between others.
+fn push_tidied(text: &mut String, page: &[String]) {
     let mut is_first = true;
     let mut gap = false;
-    for line in page.lines().map(str::trim_end) {
+    for line in page {
         if line.is_empty() {
             gap = !is_first;
             continue;
@@ -240,7 +244,8 @@ mod tests {
     #[test]
     fn pages_are_tidied() {
         let mut text = String::new();
-        push_tidied(&mut text, "\n\n  Title \n\n\n\nfirst line  \nsecond\u{7} line\n\n");
+        let page = "\n\n  Title \n\n\n\nfirst line  \nsecond\u{7} line\n\n";
+        push_tidied(&mut text, &Words::of([page].into_iter()).mended(page));
         assert_eq!(text, "  Title\n\nfirst line\nsecond line");
     }
 
