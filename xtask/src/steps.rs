@@ -121,7 +121,12 @@ fn ensure_recorded_programs() -> Result<()> {
 pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result<()> {
     ensure_tools()?;
     let mut tests = test_runner(workspace);
-    tests.arg("--workspace").args(runner_arguments);
+    tests.arg("--workspace");
+    let is_nextest = tests.get_args().any(|argument| argument == "nextest");
+    if is_nextest && !runner_arguments.iter().any(|argument| argument.starts_with("--test-threads")) {
+        tests.arg(format!("--test-threads={}", tests_at_once()));
+    }
+    tests.args(runner_arguments);
     let peers = workspace.peers();
     if peers.is_dir() {
         // Tests that need an SDK skip loudly without the first variable; with the second they fail instead.
@@ -133,6 +138,12 @@ pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result
         );
     }
     command::run(&mut tests)
+}
+
+/// How many tests run at the same time: more than there are cores, because half of their time they wait for other programs.
+fn tests_at_once() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores + cores.div_ceil(2)
 }
 
 /// Runs only the tests beside the code.

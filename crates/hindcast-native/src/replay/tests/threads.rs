@@ -31,7 +31,7 @@ fn threads_that_wait_for_each_other_are_replayed_to_the_same_states() {
 fn threads_that_compute_at_the_same_time_take_turns_and_are_replayed_to_the_same_states() {
     SELF_CHECK.set(true);
     let program = crowd();
-    let mut recorded = Recorded::start(program.as_ref(), &["4", "20000000", "2"]);
+    let mut recorded = Recorded::start(program.as_ref(), &["4", "60000000", "2"]);
     let (halt, seen) = recorded.run_with_stops(Duration::from_millis(20), 30);
     assert_eq!(halt, Halt::Ended(Ended::Exited(0)));
     assert_eq!(recorded.process.recorder().unwrap().why_ended(), None);

@@ -429,12 +429,12 @@ impl Session {
         for _ in 0..if begun.is_empty() { 0 } else { LEAD } {
             match self.process.step(tid).map_err(system)? {
                 Halt::Stepped(_) => {}
-                halt => {
-                    return Ok(match self.judge(halt)? {
-                        Verdict::Stop(stop) => Some(*stop),
-                        _ => None,
-                    });
-                }
+                halt => match self.judge(halt)? {
+                    Verdict::Stop(stop) => return Ok(Some(*stop)),
+                    // Some builds of the interpreter read an instruction once more as it begins.
+                    Verdict::Stepped(_) => {}
+                    _ => return Ok(None),
+                },
             }
             let Some(standing) = self.standing(tid) else { continue };
             let mut ids = Vec::new();
