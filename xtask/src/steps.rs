@@ -123,7 +123,10 @@ pub(crate) fn test(workspace: &Workspace, runner_arguments: &[String]) -> Result
     let mut tests = test_runner(workspace);
     tests.arg("--workspace");
     let is_nextest = tests.get_args().any(|argument| argument == "nextest");
-    if is_nextest && !runner_arguments.iter().any(|argument| argument.starts_with("--test-threads")) {
+    let is_said = runner_arguments
+        .iter()
+        .any(|argument| ["--test-threads", "-j", "--jobs"].iter().any(|option| argument.starts_with(option)));
+    if is_nextest && !is_said && std::env::var_os("NEXTEST_TEST_THREADS").is_none() {
         tests.arg(format!("--test-threads={}", tests_at_once()));
     }
     tests.args(runner_arguments);

@@ -66,7 +66,8 @@ impl Words {
         }
         let (first, second) = (first.to_lowercase(), second.to_lowercase());
         let has = |word: &str| self.0.contains(word);
-        let is_compound = has(&format!("{first}-{second}")) || (has(&first) && has(&second));
+        // `self-` before `contained`, or `pre-` before `and`: half of a word rarely is a word by itself.
+        let is_compound = has(&format!("{first}-{second}")) || has(&second);
         has(&format!("{first}{second}")) || !is_compound
     }
 }
@@ -105,6 +106,14 @@ mod tests {
                 "next"
             ]
         );
+    }
+
+    #[test]
+    fn a_hyphen_before_a_word_of_the_document_stays() {
+        let page = "contained and reconfigured\na self-\ncontained unit, pre-\nand post-\nreconfigured";
+        let lines =
+            ["contained and reconfigured", "a self-", "contained unit, pre-", "and post-", "reconfigured"];
+        assert_eq!(Words::of([page].into_iter()).mended(page), lines);
     }
 
     #[test]

@@ -45,21 +45,6 @@ fn check_pages(read: &Read, pages: &[String]) {
     let page_of = |chunk: &Chunk| usize::try_from(chunk.page.unwrap()).unwrap();
     let is_elsewhere = |(text, chunk): &&(String, Chunk)| !pages[page_of(chunk) - 1].contains(&letters(text));
     let wrong: Vec<_> = read.chunks.iter().filter(is_elsewhere).collect();
-    if let Ok(to) = std::env::var("K18_DUMP") {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(to).unwrap();
-        for (text, chunk) in &read.chunks {
-            use std::io::Write;
-            writeln!(
-                file,
-                "{:?}\t{}\t{:?}",
-                chunk.page.unwrap(),
-                pages[page_of(chunk) - 1].contains(&letters(text)),
-                text
-            )
-            .unwrap();
-        }
-        return;
-    }
     let (count, first) = (wrong.len(), wrong.iter().take(5).collect::<Vec<_>>());
     assert_eq!(count, 0, "of {} passages, such as {first:#?}", read.chunks.len());
 }

@@ -2,7 +2,12 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use hindcast_core::{
@@ -145,12 +150,18 @@ pub struct AddReport {
     pub is_watched: bool,
 }
 
+/// How often a walk hears whether its caller has given up.
+const GIVEN_UP: Duration = Duration::from_millis(500);
+
 /// A walk on behalf of a caller who waits for it.
-struct Waited(Stopping);
+struct Waited {
+    stopping: Stopping,
+    is_given_up: Arc<AtomicBool>,
+}
 
 impl Walking for Waited {
     fn is_stopped(&self) -> bool {
-        self.0.is_set()
+        self.stopping.is_set() || self.is_given_up.load(Ordering::Relaxed)
     }
 
     fn enter(&mut self, _folder: &Path) {}
@@ -190,15 +201,23 @@ impl KnowledgeService {
                 if paths.iter().any(|path| path.as_os_str().is_empty()) {
                     return Err(invalid("a path is empty").hint("name a file or a folder"));
                 }
-                let stopping = self.stopping.clone();
+                let is_given_up = Arc::new(AtomicBool::new(false));
+                let mut waited = Waited { stopping: self.stopping.clone(), is_given_up: is_given_up.clone() };
                 let limits = WalkLimits::of(reader, self.policy.max_file_bytes);
                 let chosen = patterns.clone();
-                let (permit, gathered) = blocking(move || {
+                let mut walk = pin!(blocking(move || {
                     let permit = policy.permit(reader);
-                    let gathered = gather(&permit, paths, &chosen, limits, &mut Waited(stopping));
+                    let gathered = gather(&permit, paths, &chosen, limits, &mut waited);
                     (Arc::new(permit), gathered)
-                })
-                .await?;
+                }));
+                let (permit, gathered) = loop {
+                    tokio::select! {
+                        walked = &mut walk => break walked?,
+                        () = tokio::time::sleep(GIVEN_UP) => {
+                            is_given_up.store(progress.cancelled(), Ordering::Relaxed);
+                        }
+                    }
+                };
                 let seen = gathered.walked.seen();
                 let Walked { found, accepted, notices, versions, .. } = gathered.walked;
                 let mut intake =

@@ -26,7 +26,7 @@ pub(super) fn are_all_in(said: &str, there: &str) -> bool {
 }
 
 fn numbers(text: &str) -> Vec<Number> {
-    let chars: Vec<char> = text.chars().collect();
+    let chars: Vec<char> = text.chars().map(narrow).collect();
     let (mut found, mut at) = (Vec::new(), 0);
     while at < chars.len() {
         if !chars[at].is_ascii_digit() {
@@ -41,6 +41,14 @@ fn numbers(text: &str) -> Vec<Number> {
         }
     }
     found
+}
+
+/// The digit that one as wide as a Chinese character is.
+fn narrow(character: char) -> char {
+    match character {
+        '\u{ff10}'..='\u{ff19}' => char::from(b'0' + (character as u32 - 0xff10) as u8),
+        _ => character,
+    }
 }
 
 /// Whether a digit behind this belongs to a name. Chinese and Japanese set numbers apart from words as little as words.

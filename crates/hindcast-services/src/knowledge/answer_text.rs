@@ -266,6 +266,8 @@ mod tests {
             (japanese, "アオサギは魚が近づくのを浅瀬に立って待ちます[1]。", true),
             (japanese, "春になると、アオサギは高い木に巣を作ります[1]。", true),
             (japanese, "体重は2キログラムほどです[1]。", true),
+            (japanese, "体重は３キログラムほどです[1]。", false),
+            (japanese, "体重は２キログラムほどです[1]。", true),
             (japanese, "体重は3キログラムほどです[1]。", false),
             (japanese, "アオサギは冬にアフリカへ渡って昆虫を食べます[1]。", false),
             (japanese, "卵は三週間で孵化し、雛は夏に飛び立ちます[1]。", false),

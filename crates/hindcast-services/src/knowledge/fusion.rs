@@ -148,7 +148,7 @@ struct Scale {
     power: f32,
     /// Up to here relevance is not raised to the power.
     few: f32,
-    /// What full relevance is told as.
+    /// The highest relevance that is reported.
     most: f32,
 }
 

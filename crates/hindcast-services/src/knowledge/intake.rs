@@ -394,7 +394,9 @@ fn possible_ids(file: &FoundFile, format: Format) -> Vec<String> {
     if format == Format::Docstrings {
         let module = sources::module_name(&file.path);
         let mut ids = vec![id_of_anything(&module)];
-        ids.extend(file.package.as_ref().map(|package| id_of_anything(&format!("{module}-{package}"))));
+        // Not its version: an id stays when another one takes its place.
+        let environment = sources::environment_name(&file.path);
+        ids.extend(environment.map(|environment| id_of_anything(&format!("{module}-{environment}"))));
         ids.push(id_of_anything(&format!("{module}-docstrings")));
         return ids;
     }

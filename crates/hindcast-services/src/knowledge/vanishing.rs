@@ -16,7 +16,7 @@ use super::{
 };
 use crate::Failure;
 
-/// Documents that are in memory at once: a collection may have a million.
+/// Documents that are read at once, of which those that may be gone are kept: a collection may have a million.
 const AT_ONCE: usize = 5_000;
 
 impl KnowledgeService {

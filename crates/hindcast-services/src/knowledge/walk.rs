@@ -349,7 +349,7 @@ impl Walk<'_> {
         }
         let limits = self.limits;
         let reason = if self.walking.is_stopped() {
-            "the server stops".to_owned()
+            "it was stopped".to_owned()
         } else if self.walked.found.len() >= limits.files {
             format!("there are more than {} files", limits.files)
         } else if self.bytes > limits.bytes {

@@ -1,4 +1,4 @@
-//! Threads for what nobody waits for: passages that are taken in.
+//! Threads that searches do not wait for: they embed passages that are taken in.
 
 use std::sync::OnceLock;
 
@@ -37,7 +37,7 @@ fn step_back() {
     }
 }
 
-/// Elsewhere a priority is that of the whole process.
+/// Elsewhere they keep their priority.
 #[cfg(not(target_os = "linux"))]
 fn step_back() {}
 

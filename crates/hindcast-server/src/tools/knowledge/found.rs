@@ -19,7 +19,7 @@ const A_HIT: usize = 1000;
 const ENVELOPE: usize = 120;
 
 /// A part of a passage that is shorter says nothing.
-const SHORTEST: usize = 120;
+const SHORTEST: usize = 100;
 
 /// Longer paths are told by their ends in the text.
 const LONGEST_PATH: usize = 60;

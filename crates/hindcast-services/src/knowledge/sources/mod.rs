@@ -164,6 +164,11 @@ pub(super) fn module_name(path: &Path) -> String {
     python::module_name(path)
 }
 
+/// The folder of the environment that a module of Python is installed in.
+pub(super) fn environment_name(path: &Path) -> Option<&str> {
+    python::environment_name(path)
+}
+
 /// Whether something given is read once and cannot be watched.
 pub(super) fn is_read_once(root: &Path) -> bool {
     root.to_str().is_some_and(|root| root.starts_with(DOCSTRINGS) || root.starts_with(COMMITS))

@@ -154,6 +154,16 @@ pub(super) fn module_name(path: &Path) -> String {
     name.strip_suffix(".__init__").unwrap_or(name).to_owned()
 }
 
+/// `project` of `…/project/lib/python3.11/site-packages/requests/api.py`: the folder of the environment that a module is in.
+pub(super) fn environment_name(path: &Path) -> Option<&str> {
+    let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    let library = parts.iter().rposition(|part| matches!(*part, "site-packages" | "dist-packages"))?;
+    match parts[..library] {
+        [.., environment, "lib" | "lib64", _] => Some(environment),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

