@@ -24,7 +24,7 @@ pub(crate) struct Archive<'a> {
 impl<'a> Archive<'a> {
     pub(crate) fn open(format: &'static str, bytes: &'a [u8]) -> Result<Self, ExtractError> {
         let zip = ZipArchive::new(Cursor::new(bytes))
-            .map_err(|error| ExtractError::Broken { format, reason: error.to_string() })?;
+            .map_err(|_| ExtractError::Broken { format, reason: "it is incomplete or damaged".into() })?;
         Ok(Self { zip, format, left: LARGEST })
     }
 

@@ -44,7 +44,7 @@ pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
 /// are read again when they are added.
-pub const READER: u32 = 6;
+pub const READER: u32 = 7;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +77,19 @@ pub enum ExtractError {
     /// The page only leads to another one.
     #[error("it only leads to another page")]
     Redirect,
+    /// It asks for a password.
+    #[error(
+        "it is protected by a password · hint: save it without one, such as with `qpdf --password=… --decrypt in.pdf out.pdf`"
+    )]
+    Protected,
+    /// Reading it would unpack far more than a document of its size has.
+    #[error(
+        "it unpacks to more than {megabytes} MB, which cannot be read · hint: divide it, or print it to a new PDF"
+    )]
+    UnpacksToMore {
+        /// What it may unpack to: all of it, or the part that is too large.
+        megabytes: u64,
+    },
     /// Unpacked it would be too large.
     #[error("unpacked it is larger than {0} bytes, which a document of its size should not be")]
     TooLarge(u64),
@@ -162,7 +175,8 @@ pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> 
         };
     }
     if text.trim().is_empty() {
-        return Err(if format.is_converted() { ExtractError::NoText } else { ExtractError::Empty });
+        // Only these are made of pictures by scanners.
+        return Err(if format == Format::Pdf { ExtractError::NoText } else { ExtractError::Empty });
     }
     let summary = summary::of(format, text);
     extracted.title = extracted.title.or(summary.title);

@@ -10,6 +10,7 @@ mod embedding;
 mod fake;
 mod language;
 mod lexical;
+mod names;
 mod record;
 mod store;
 mod usage;
@@ -23,10 +24,11 @@ pub use embedding::{EmbedError, Embedder, Models, Reranker};
 pub use fake::WordEmbedder;
 pub use language::{Language, is_unspaced};
 pub use lexical::{LexicalEntry, LexicalRead, LexicalWrite};
+pub use names::{check_id, id_of_name};
 pub use record::{
     Collection, CollectionSettings, Document, DocumentFilter, DocumentKey, DocumentVersion, FoundChunk,
-    NewChunk, NewDocument, NewVector, NewWatch, Ownership, Patterns, Place, SourceFile, Tags, TextHash,
-    Watch, WatchGrant,
+    LARGEST_PASSAGE, NewChunk, NewDocument, NewVector, NewWatch, Ownership, Patterns, Place,
+    SMALLEST_PASSAGE, SourceFile, Tags, TextHash, Watch, WatchGrant, hash_of,
 };
 pub use store::{
     Catalogue, ChangeRecord, ChunkChanges, ChunkSource, IndexedChunk, KnowledgeStore, Storage, UsageLog,

@@ -1,6 +1,7 @@
 //! Collections, documents and chunks, as the truth keeps them.
 
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 
 use super::{ChunkId, CollectionKey, Language};
 use crate::identity::{KeyId, PrincipalId};
@@ -11,6 +12,16 @@ pub struct DocumentKey(pub i64);
 
 /// What one text hashes to; equal texts need one vector.
 pub type TextHash = [u8; 32];
+
+/// The hash of a chunk. Chunks with equal hashes share a vector.
+pub fn hash_of(headings: &str, text: &str) -> TextHash {
+    Sha256::new().chain_update(headings).chain_update([0]).chain_update(text).finalize().into()
+}
+
+/// Passages of fewer bytes say too little to be found, and of more too much to be told apart.
+pub const SMALLEST_PASSAGE: u32 = 200;
+/// See [`SMALLEST_PASSAGE`].
+pub const LARGEST_PASSAGE: u32 = 8000;
 
 /// Whose a collection is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -239,9 +239,11 @@ pub trait ChunkSource: Send + Sync {
     /// The chunks of a document that have a vector of this model already, by what they hash to.
     async fn embedded_hashes(&self, document: DocumentKey, model: &str) -> Result<Vec<TextHash>, StoreError>;
 
-    /// The vectors that chunks with these hashes have already, in any document: what says the same needs one vector.
+    /// The vectors that chunks of this collection with these hashes have already, in any document: what says the same needs one
+    /// vector. Never those of another collection, which may have been imported with vectors that nobody can check.
     async fn vectors_of(
         &self,
+        collection: CollectionKey,
         model: &str,
         hashes: Vec<TextHash>,
     ) -> Result<Vec<(TextHash, Vec<f32>)>, StoreError>;

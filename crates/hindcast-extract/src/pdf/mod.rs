@@ -1,26 +1,42 @@
 //! The text of a PDF, page by page, with the headings that its bookmarks name.
 
+mod budget;
 mod hyphens;
+mod outline;
+mod running;
+mod titles;
 
 use std::{collections::HashMap, ops::Range, panic::AssertUnwindSafe};
 
-use pdf_extract::{Document, Object, ObjectId, PlainTextOutput, output_doc_page};
+use pdf_extract::{
+    ConvertToFmt, Dictionary, Document, Error, Object, ObjectId, OutputError, PlainTextOutput,
+    encryption::DecryptionError, output_doc_page,
+};
 
 use crate::{Block, ExtractError, Extracted, Role};
+use budget::{Budget, LoadError, TooMuch};
 use hyphens::Words;
+use outline::Bookmark;
+use running::{MOST_TITLES, Title};
+use titles::{PageLines, key};
 
 /// A line longer than this is no heading.
 const LONGEST_HEADING: usize = 120;
 
+/// The text of a page, and of all pages, in bytes. A letter may stand for many.
+const LONGEST_PAGE: usize = 4 << 20;
+const LONGEST_TEXT: usize = 128 << 20;
+
 pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
-    let broken = |reason: String| ExtractError::Broken { format: "PDF", reason };
     // The reader expects well-formed files in places, and panics where they are not.
-    let (pages, bookmarks) = std::panic::catch_unwind(|| read(bytes))
-        .map_err(|_| broken("its structure is damaged".into()))?
-        .map_err(|error| broken(error.to_string()))?;
+    let (pages, bookmarks) =
+        std::panic::catch_unwind(|| read(bytes)).map_err(|_| broken("its structure is damaged".into()))??;
     let mut text = String::new();
     let mut places = Vec::with_capacity(pages.len());
     let has_text = pages.iter().any(|page| !page.text.trim().is_empty());
+    if !has_text && let Some(megabytes) = pages.iter().find_map(|page| page.exceeds) {
+        return Err(budget::too_much(megabytes));
+    }
     if !has_text && pages.iter().any(|page| page.has_failed) {
         return Err(broken("none of its pages can be read".into()));
     }
@@ -28,13 +44,17 @@ pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
         return Err(ExtractError::Scanned(pages.len()));
     }
     let words = Words::of(pages.iter().map(|page| &*page.text));
+    let mut lines: Vec<_> = pages.iter().map(|page| words.mended(&page.text)).collect();
+    let titles: Vec<_> =
+        bookmarks.iter().map(|bookmark| Title { key: key(&bookmark.title), page: bookmark.page }).collect();
+    running::remove(&mut lines, &titles);
     let mut notices = Vec::new();
-    for (number, page) in (1..).zip(&pages) {
+    for (number, (page, lines)) in (1..).zip(pages.iter().zip(&lines)) {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
         let start = text.len();
-        push_tidied(&mut text, &words.mended(&page.text));
+        push_tidied(&mut text, lines);
         if let Some(notice) = page.notice(number).filter(|_| has_text) {
             if text.len() > start {
                 text.push_str("\n\n");
@@ -52,18 +72,18 @@ pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
     Ok(Extracted { text: Some(text), pages: places, blocks, ..Extracted::default() })
 }
 
-/// A title, how deep it is, and the page it stands on, from 1.
-struct Bookmark {
-    level: u8,
-    title: String,
-    page: usize,
+fn broken(reason: String) -> ExtractError {
+    ExtractError::Broken { format: "PDF", reason }
 }
 
 /// What was read of a page.
+#[derive(Default)]
 struct Page {
     text: String,
     has_image: bool,
     has_failed: bool,
+    /// The megabytes that it is not read for, because it unpacks to more.
+    exceeds: Option<u64>,
 }
 
 impl Page {
@@ -78,33 +98,97 @@ impl Page {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<(Vec<Page>, Vec<Bookmark>), pdf_extract::OutputError> {
-    let mut document = Document::load_mem(bytes)?;
+fn read(bytes: &[u8]) -> Result<(Vec<Page>, Vec<Bookmark>), ExtractError> {
+    let mut document = budget::load(bytes).map_err(|error| match error {
+        LoadError::Pdf(error) => refused(&error),
+        LoadError::TooMuch(megabytes) => budget::too_much(megabytes),
+    })?;
     if document.is_encrypted() {
         // Many are encrypted with no password, only to forbid changes.
-        document.decrypt("")?;
+        document.decrypt("").map_err(|error| refused(&error))?;
     }
-    let (mut pages, mut failed) = (Vec::new(), None);
-    for (number, id) in document.get_pages() {
+    let sizes = budget::measure(&mut document).map_err(budget::too_much)?;
+    let ids: Vec<_> = document.page_iter().collect();
+    let mut budget = Budget::new(&document, &sizes);
+    let mut costs = Vec::with_capacity(ids.len());
+    for id in &ids {
+        costs.push(match budget.take_page(*id) {
+            Ok(()) => None,
+            Err(TooMuch::Page(megabytes)) => Some(megabytes),
+            Err(TooMuch::Document(megabytes)) => return Err(budget::too_much(megabytes)),
+        });
+    }
+    let bookmarks = outline::bookmarks(&document, &ids);
+    let (mut pages, mut failed, mut left) = (Vec::new(), None, LONGEST_TEXT);
+    for (id, exceeds) in ids.into_iter().zip(costs) {
+        let has_image = has_image(&document, id);
+        if exceeds.is_some() {
+            pages.push(Page { exceeds, has_image, has_failed: true, ..Page::default() });
+            continue;
+        }
         let mut text = String::new();
-        // A page that cannot be read does not cost the others.
-        let read = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            output_doc_page(&document, &mut PlainTextOutput::new(&mut text), number)
-        }));
-        let has_failed = !matches!(read, Ok(Ok(())));
-        failed = read.ok().and_then(Result::err).or(failed);
-        pages.push(Page { text, has_image: has_image(&document, id), has_failed });
+        let read = read_page(&mut document, id, PageText { text: &mut text, left: left.min(LONGEST_PAGE) });
+        left = left.saturating_sub(text.len());
+        let has_failed = read.is_err();
+        failed = read.err().flatten().or(failed);
+        pages.push(Page { text, has_image, has_failed, exceeds });
     }
-    if let Some(error) = failed.filter(|_| pages.iter().all(|page| page.text.trim().is_empty())) {
-        return Err(error);
+    let has_text = pages.iter().any(|page| !page.text.trim().is_empty());
+    let is_too_much = pages.iter().any(|page| page.exceeds.is_some());
+    match failed {
+        Some(error) if !has_text && !is_too_much => Err(broken(error.to_string())),
+        _ => Ok((pages, bookmarks)),
     }
-    let bookmarks = document.get_toc().map(|contents| contents.toc).unwrap_or_default();
-    let bookmarks = bookmarks.into_iter().map(|entry| Bookmark {
-        level: u8::try_from(entry.level.clamp(1, 10)).unwrap_or(1),
-        title: entry.title,
-        page: entry.page,
-    });
-    Ok((pages, bookmarks.collect()))
+}
+
+/// Why a file cannot be read.
+fn refused(error: &Error) -> ExtractError {
+    match error {
+        Error::InvalidPassword | Error::Decryption(DecryptionError::IncorrectPassword) => {
+            ExtractError::Protected
+        }
+        error => broken(error.to_string()),
+    }
+}
+
+/// Writes the text of a page. Fails with the reason, where there is one.
+fn read_page(document: &mut Document, page: ObjectId, text: PageText<'_>) -> Result<(), Option<OutputError>> {
+    // The library goes through all pages to find one, so the document is made to have no other.
+    const CATALOG: ObjectId = (u32::MAX, 0);
+    const PAGES: ObjectId = (u32::MAX - 1, 0);
+    let pages = [("Type", Object::from("Pages")), ("Kids", vec![Object::from(page)].into())];
+    let catalog = [("Type", Object::from("Catalog")), ("Pages", Object::from(PAGES))];
+    document.objects.insert(PAGES, Dictionary::from_iter(pages).into());
+    document.objects.insert(CATALOG, Dictionary::from_iter(catalog).into());
+    document.trailer.set("Root", CATALOG);
+    // A page that cannot be read does not cost the others.
+    let read = AssertUnwindSafe(|| output_doc_page(document, &mut PlainTextOutput::new(text), 1));
+    match std::panic::catch_unwind(read) {
+        Ok(read) => read.map_err(Some),
+        Err(_) => Err(None),
+    }
+}
+
+/// Takes the text of a page as long as there is room.
+struct PageText<'a> {
+    text: &'a mut String,
+    left: usize,
+}
+
+impl std::fmt::Write for PageText<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.left = self.left.checked_sub(text.len()).ok_or(std::fmt::Error)?;
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+impl ConvertToFmt for PageText<'_> {
+    type Writer = Self;
+
+    fn convert(self) -> Self {
+        self
+    }
 }
 
 /// Whether a page shows a picture, by what it says it needs.
@@ -135,35 +219,81 @@ fn blocks(text: &str, pages: &[Range<usize>], bookmarks: &[Bookmark]) -> Vec<Blo
         on_page.entry(bookmark.page).or_default().push(bookmark);
     }
     let mut blocks = Vec::new();
+    let mut carried = Vec::new();
     for (number, page) in (1..).zip(pages) {
         let is_contents = is_contents(&text[page.clone()]);
-        let mut expected = on_page.remove(&number).unwrap_or_default();
-        let mut is_new = true;
-        for (range, line) in lines(text, page.clone()) {
+        let lines: Vec<_> = lines(text, page.clone()).collect();
+        let expected = on_page.remove(&number).unwrap_or_default();
+        let searched: &[(Range<usize>, &str)] = if is_contents { &[] } else { &lines };
+        let mut headings = Headings::of(searched, &expected);
+        let from_top = carried.iter().chain(&headings.from_top);
+        blocks.extend(from_top.map(|bookmark| heading(page.start..page.start, bookmark)));
+        carried = std::mem::take(&mut headings.on_next_page);
+        let (mut is_new, mut at) = (true, 0);
+        while let Some((range, line)) = lines.get(at) {
+            at += 1;
             if line.trim().is_empty() {
                 is_new = true;
                 continue;
             }
-            let named = expected.iter().position(|bookmark| is_title(line, &bookmark.title));
-            let heading = match named {
-                Some(at) => {
-                    let bookmark = expected.remove(at);
-                    Some((bookmark.level, bookmark.title.trim().to_owned()))
-                }
-                None if bookmarks.is_empty() => numbered(line),
-                None => None,
-            };
-            match heading {
-                _ if is_contents => blocks.push(Block { range, role: Role::Links }),
-                Some((level, name)) => {
-                    blocks.push(Block { range, role: Role::Heading { level, name } });
-                    is_new = true;
-                }
-                None => add_line(&mut blocks, range, std::mem::take(&mut is_new)),
+            if is_contents {
+                blocks.push(Block { range: range.clone(), role: Role::Links });
+            } else if let Some((last, bookmarks)) = headings.found.remove(&(at - 1)) {
+                let end = lines[last].0.end;
+                let ranges = std::iter::once(range.start..end).chain(std::iter::repeat(end..end));
+                blocks.extend(ranges.zip(bookmarks).map(|(range, bookmark)| heading(range, bookmark)));
+                (is_new, at) = (true, last + 1);
+            } else if let Some((level, name)) = numbered(line).filter(|_| bookmarks.is_empty()) {
+                blocks.push(Block { range: range.clone(), role: Role::Heading { level, name } });
+                is_new = true;
+            } else {
+                add_line(&mut blocks, range.clone(), std::mem::take(&mut is_new));
             }
         }
     }
     blocks
+}
+
+fn heading(range: Range<usize>, bookmark: &Bookmark) -> Block {
+    Block { range, role: Role::Heading { level: bookmark.level, name: bookmark.title.clone() } }
+}
+
+/// Where the headings of a page stand.
+#[derive(Default)]
+struct Headings<'a> {
+    /// By their first line: the last, and the bookmarks that lead to it.
+    found: HashMap<usize, (usize, Vec<&'a Bookmark>)>,
+    /// Not found, and nothing before them: they hold from the top.
+    from_top: Vec<&'a Bookmark>,
+    /// Not found behind others: what stands between is theirs or not, but the next page is.
+    on_next_page: Vec<&'a Bookmark>,
+}
+
+impl<'a> Headings<'a> {
+    fn of(lines: &[(Range<usize>, &str)], expected: &[&'a Bookmark]) -> Self {
+        let mut headings = Self::default();
+        if expected.is_empty() {
+            return headings;
+        }
+        let page = PageLines::new(lines.iter().map(|(_, line)| *line));
+        let mut from = 0;
+        for bookmark in expected.iter().copied().take(MOST_TITLES) {
+            let title = key(&bookmark.title);
+            match page.find(&title, from).or_else(|| page.find(&title, 0)) {
+                Some((first, last)) => {
+                    let mut found = headings.found.iter_mut();
+                    match found.find(|(start, (end, _))| **start <= last && first <= *end) {
+                        Some((_, (_, same))) => same.push(bookmark),
+                        None => drop(headings.found.insert(first, (last, vec![bookmark]))),
+                    }
+                    from = from.max(last + 1);
+                }
+                None if headings.found.is_empty() => headings.from_top.push(bookmark),
+                None => headings.on_next_page.push(bookmark),
+            }
+        }
+        headings
+    }
 }
 
 fn add_line(blocks: &mut Vec<Block>, range: Range<usize>, is_new: bool) {
@@ -180,15 +310,6 @@ fn lines(text: &str, part: Range<usize>) -> impl Iterator<Item = (Range<usize>, 
         start += line.len();
         (range, line.trim_end())
     })
-}
-
-/// Whether a line is a title, maybe with its number.
-fn is_title(line: &str, title: &str) -> bool {
-    let letters = |text: &str| {
-        text.chars().filter(|char| char.is_alphabetic()).flat_map(char::to_lowercase).collect::<String>()
-    };
-    let (line, title) = (letters(line), letters(title));
-    !title.is_empty() && (line == title || (line.len() < title.len() + 12 && line.ends_with(&title)))
 }
 
 /// A heading such as `5.1. Network setup`, with the level that its number has.
@@ -250,15 +371,11 @@ mod tests {
     }
 
     #[test]
-    fn headings_are_told_by_bookmarks_or_numbers() {
+    fn headings_without_bookmarks_are_told_by_their_numbers() {
         assert_eq!(numbered("5.1.2. The hostname"), Some((3, "5.1.2. The hostname".into())));
         for line in ["3. Boil the eggs.", "2.5 litres of water", "1.1 million people live there.", "Words"] {
             assert_eq!(numbered(line), None, "{line}");
         }
-        assert!(
-            is_title("  3.2  The hostname", "The hostname")
-                && !is_title("The hostname is set", "The hostname")
-        );
     }
 
     #[test]

@@ -1,11 +1,18 @@
-//! Debian's reference as PDF, which has bookmarks and a table of contents.
+//! Debian's reference and its FAQ as PDF, which have bookmarks, a table of contents and running titles; and files that are made to
+//! hurt.
 
-use std::{path::Path, process::Command};
+use std::{
+    collections::HashMap,
+    io::{Read as _, Write as _},
+    path::Path,
+    process::Command,
+};
 
-use hindcast_extract::Chunk;
-use pdf_extract::{Document, Object};
+use flate2::{Compression, read::GzDecoder, write::ZlibEncoder};
+use hindcast_extract::{Chunk, ExtractError, Format, extract};
+use pdf_extract::{Document, Object, ObjectId, Outline, decode_text_string};
 
-use crate::{Read, documents, read};
+use crate::{Read, documents, read, scanned::file};
 
 /// The reference in a language, and the letters of each of its pages.
 fn reference(folder: &Path, language: &str) -> (Read, Vec<String>) {
@@ -86,4 +93,237 @@ fn passages_in_other_languages_stand_on_their_pages() {
         let (read, pages) = reference(&folder, language);
         check_pages(&read, &pages);
     }
+}
+
+/// A title of the outline with those above it, and its page.
+type Entry = (Vec<String>, u64);
+
+/// The outline of a file, as the library reads it, which trusts it.
+fn outline(path: &Path) -> Vec<Entry> {
+    let document = Document::load(path).unwrap();
+    let tree = document.get_outlines(None, None, &mut Default::default()).unwrap().unwrap();
+    let pages = document.get_pages().into_iter().map(|(number, id)| (id, u64::from(number))).collect();
+    let mut entries = Vec::new();
+    add_entries(&tree, &[], &pages, &mut entries);
+    entries
+}
+
+fn add_entries(tree: &[Outline], above: &[String], pages: &HashMap<ObjectId, u64>, entries: &mut Vec<Entry>) {
+    let mut last = above.to_vec();
+    for part in tree {
+        match part {
+            Outline::Destination(destination) => {
+                let title = decode_text_string(destination.title().unwrap()).unwrap();
+                let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+                last = [above, &[title]].concat();
+                let page = destination.page().unwrap().as_reference().unwrap();
+                entries.push((last.clone(), pages[&page]));
+            }
+            Outline::SubOutlines(below) => add_entries(below, &last, pages, entries),
+        }
+    }
+}
+
+/// Letters without case, also of ligatures.
+fn folded(text: &str) -> String {
+    let letters = text.chars().filter(|character| character.is_alphabetic());
+    letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+/// Every passage that begins with a title of its page, maybe behind `7.9` or `Chapter 7`, stands under it and those above it. Gives
+/// how many do.
+fn check_headings(read: &Read, outline: &[Entry]) -> usize {
+    let mut checked = 0;
+    for (text, chunk) in &read.chunks {
+        let words: Vec<_> = text.split_whitespace().take(60).collect();
+        let is_numbered = |from: usize| {
+            words[..from].iter().all(|word| {
+                word.starts_with(|character: char| character.is_ascii_digit())
+                    || ["Chapter", "Kapitel", "Appendix", "Anhang", "A", "B"].contains(word)
+            })
+        };
+        let begins = |(path, page): &&Entry| {
+            let title = folded(path.last().unwrap());
+            *page == chunk.page.unwrap()
+                && (0..words.len().min(3))
+                    .any(|from| is_numbered(from) && folded(&words[from..].join(" ")).starts_with(&title))
+        };
+        let longest =
+            outline.iter().filter(begins).max_by_key(|(path, _)| folded(path.last().unwrap()).len());
+        let Some((path, _)) = longest else { continue };
+        assert!(chunk.headings == *path, "{path:?}, but {:?} above {text}", chunk.headings);
+        checked += 1;
+    }
+    checked
+}
+
+#[test]
+fn titles_over_several_lines_are_headings_and_running_titles_are_left_out() {
+    let Some(folder) = documents() else { return };
+    let unpacked = tempfile::tempdir().unwrap();
+    for (language, virtual_package) in
+        [("en", "What is a Virtual Package?"), ("de", "Was ist ein virtuelles Paket?")]
+    {
+        let packed = folder.join(format!("usr/share/doc/debian/FAQ/debian-faq.{language}.pdf.gz"));
+        let path = unpacked.path().join(format!("faq.{language}.pdf"));
+        let mut bytes = Vec::new();
+        GzDecoder::new(&*std::fs::read(packed).unwrap()).read_to_end(&mut bytes).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        let read = read(&path);
+        check_pages(&read, &pages(&path));
+        let outline = outline(&path);
+        let (checked, all) = (check_headings(&read, &outline), outline.len());
+        assert!(checked * 10 > all * 7, "{language}: {checked} of {all}");
+        let runs = |text: &str| {
+            let running = ["CHAPTER ", "KAPITEL ", "CONTENTS", "INHALTSVERZEICHNIS"];
+            text.lines().any(|line| running.iter().any(|title| line.trim().starts_with(title)))
+                || text.trim().chars().all(|character| character.is_numeric())
+        };
+        let running: Vec<_> = read.chunks.iter().filter(|(text, _)| runs(text)).collect();
+        assert!(running.is_empty(), "{language}: {running:#?}");
+        let under = |chunk: &Chunk| chunk.headings.last().is_some_and(|heading| heading == virtual_package);
+        let found = read.chunks.iter().filter(|(_, chunk)| under(chunk)).count();
+        assert!((1..=3).contains(&found), "{language}: {found}");
+    }
+}
+
+/// A file with these objects beside a catalog, its pages and one page with these contents.
+fn one_page(contents: &str, resources: &str, catalog: &str, more: &[String]) -> Vec<u8> {
+    let mut objects = vec![
+        format!("<</Type/Catalog/Pages 2 0 R{catalog}>>"),
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),
+        format!("<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<<{resources}>>/Contents 4 0 R>>"),
+        stream("", contents),
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>".to_owned(),
+    ];
+    objects.extend_from_slice(more);
+    file(&objects.into_iter().map(String::into_bytes).collect::<Vec<_>>())
+}
+
+fn stream(dictionary: &str, content: &str) -> String {
+    format!("<</Length {}{dictionary}>>stream\n{content}\nendstream", content.len())
+}
+
+const HERONS: &str = "BT /F 12 Tf 72 700 Td (Herons stand.) Tj ET";
+
+/// What is said of a file whose bookmarks begin with object 6.
+fn with_outline(bookmarks: &[String]) -> Vec<Vec<String>> {
+    let outline = [vec!["<</First 7 0 R>>".to_owned()], bookmarks.to_vec()].concat();
+    let bytes = one_page(HERONS, "/Font<</F 5 0 R>>", "/Outlines 6 0 R", &outline);
+    let extracted = extract(Format::Pdf, &bytes).unwrap();
+    let text = extracted.text.clone().unwrap();
+    assert_eq!(text, "Herons stand.");
+    let chunks = hindcast_extract::chunk(Format::Pdf, &text, &extracted).unwrap();
+    chunks.into_iter().map(|chunk| chunk.headings).collect()
+}
+
+#[test]
+fn an_outline_that_leads_back_to_itself_ends() {
+    let bookmark = |title: &str, more: &str| format!("<</Title({title})/Dest[3 0 R/Fit]{more}>>");
+    let round = [
+        bookmark("Birds", "/First 8 0 R/Next 7 0 R"),
+        bookmark("Large birds", "/First 7 0 R/Next 9 0 R"),
+        bookmark("Small birds", "/First 9 0 R/Next 8 0 R"),
+    ];
+    assert_eq!(with_outline(&round), [["Birds", "Small birds"]]);
+}
+
+#[test]
+fn an_outline_is_bounded_in_depth_number_and_titles() {
+    let deep: Vec<_> =
+        (8..3_008).map(|next| format!("<</Title(Level {next})/Dest[3 0 R/Fit]/First {next} 0 R>>")).collect();
+    assert!(with_outline(&deep)[0].len() <= 10);
+    let many: Vec<_> = (8..25_008)
+        .map(|next| format!("<</Title(Number {next})/Dest[3 0 R/Fit]/Next {next} 0 R>>"))
+        .collect();
+    assert_eq!(with_outline(&many)[0].len(), 1);
+    let long = format!("<</Title({})/Dest[3 0 R/Fit]>>", "long ".repeat(1_000_000));
+    assert!(with_outline(&[long])[0][0].len() <= 1000);
+    assert_eq!(with_outline(&["<</Title 7 0 R/Dest 7 0 R/A 7 0 R/Next 7 0 R>>".to_owned()]), [[""; 0]]);
+}
+
+fn compressed(content: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A file whose only page has packed contents.
+fn packed(content: &[u8], times: usize) -> Vec<u8> {
+    let mut content = content.to_vec();
+    for _ in 0..times {
+        content = compressed(&content);
+    }
+    let filters = "/FlateDecode".repeat(times);
+    let mut stream = format!("<</Length {}/Filter[{filters}]>>stream\n", content.len()).into_bytes();
+    stream.extend_from_slice(&content);
+    stream.extend_from_slice(b"\nendstream");
+    let objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>".to_vec(),
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>".to_vec(),
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 5 0 R>>>>/Contents 4 0 R>>"
+            .to_vec(),
+        stream,
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>".to_vec(),
+    ];
+    file(&objects)
+}
+
+#[test]
+fn a_small_file_that_unpacks_to_much_is_refused() {
+    let text = packed(HERONS.as_bytes(), 3);
+    assert_eq!(extract(Format::Pdf, &text).unwrap().text.unwrap(), "Herons stand.");
+    for (content, times) in [(b"q ".repeat(35 << 20), 3), (HERONS.repeat(1 << 19).into_bytes(), 1)] {
+        let bytes = packed(&content, times);
+        assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+        let error = extract(Format::Pdf, &bytes).unwrap_err();
+        assert!(matches!(error, ExtractError::UnpacksToMore { .. }), "{error}");
+        assert!(error.to_string().contains("hint: "), "{error}");
+    }
+}
+
+#[test]
+fn forms_that_draw_forms_are_refused_when_they_draw_too_much() {
+    // Objects 6 to 15 draw the next one each.
+    let forms = |times: usize, last: &str| {
+        let draws = "/X Do ".repeat(times);
+        let form = |next: usize| {
+            let resources = format!("/Type/XObject/Subtype/Form/Resources<</XObject<</X {next} 0 R>>>>");
+            stream(&resources, &draws)
+        };
+        let mut forms: Vec<_> = (7..16).map(form).collect();
+        forms.push(stream(
+            "/Type/XObject/Subtype/Form/Resources<</Font<</F 5 0 R>>/XObject<</X 6 0 R>>>>",
+            last,
+        ));
+        one_page("/X Do", "/XObject<</X 6 0 R>>", "", &forms)
+    };
+    assert_eq!(extract(Format::Pdf, &forms(1, HERONS)).unwrap().text.unwrap(), "Herons stand.");
+    for bytes in [forms(100, HERONS), forms(1, "/X Do")] {
+        let error = extract(Format::Pdf, &bytes).unwrap_err();
+        assert!(matches!(error, ExtractError::UnpacksToMore { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_password_that_is_missing_is_told() {
+    let mut document = Document::load_mem(&one_page(HERONS, "/Font<</F 5 0 R>>", "", &[])).unwrap();
+    document.trailer.set(
+        "ID",
+        vec![Object::string_literal("0123456789abcdef"), Object::string_literal("0123456789abcdef")],
+    );
+    let version = pdf_extract::EncryptionVersion::V2 {
+        document: &document,
+        owner_password: "owner",
+        user_password: "user",
+        key_length: 128,
+        permissions: pdf_extract::Permissions::all(),
+    };
+    let state = pdf_extract::EncryptionState::try_from(version).unwrap();
+    document.encrypt(&state).unwrap();
+    let mut bytes = Vec::new();
+    document.save_to(&mut bytes).unwrap();
+    let error = extract(Format::Pdf, &bytes).unwrap_err();
+    assert_eq!(error, ExtractError::Protected);
+    assert!(error.to_string().starts_with("it is protected by a password · hint: "), "{error}");
 }

@@ -26,11 +26,18 @@ pub(crate) fn pdf(pages: &[&str]) -> Vec<u8> {
         objects.push(format!("<</Length {}>>stream\n{content}\nendstream", content.len()));
     }
     objects[1] = format!("<</Type/Pages/Kids[{kids}]/Count {}>>", pages.len());
+    file(&objects.into_iter().map(String::into_bytes).collect::<Vec<_>>())
+}
+
+/// A file with these objects, of which the first is the catalog.
+pub(crate) fn file(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut file = b"%PDF-1.4\n".to_vec();
     let mut offsets = Vec::new();
-    for (number, object) in (1..).zip(&objects) {
+    for (number, object) in (1..).zip(objects) {
         offsets.push(file.len());
-        file.extend(format!("{number} 0 obj\n{object}\nendobj\n").bytes());
+        file.extend(format!("{number} 0 obj\n").bytes());
+        file.extend_from_slice(object);
+        file.extend_from_slice(b"\nendobj\n");
     }
     let table = file.len();
     file.extend(format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).bytes());

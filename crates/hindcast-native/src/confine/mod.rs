@@ -141,6 +141,11 @@ fn restrict_by_landlock(
     Ok(own_user.into_iter().chain([Layer::Landlock, Layer::NoNewPrivileges]).collect())
 }
 
+/// The numbers of the system calls that are refused to what is confined: in 64-bit programs, and in 32-bit ones.
+pub fn forbidden_calls() -> (Vec<u32>, Vec<u32>) {
+    (sys::FORBIDDEN.map(|number| number as u32).into(), sys::FORBIDDEN_32.into())
+}
+
 /// Which sockets programs may make. Without a mount namespace, a Unix socket reaches every service of the machine that has a
 /// path: Landlock does not restrict that.
 fn sockets(layers: &[Layer], network: bool) -> Sockets {

@@ -43,7 +43,7 @@ pub(crate) use enclosure::{
 };
 #[cfg(test)]
 pub(crate) use filter::Filter;
-pub(crate) use forbidden_calls::{Sockets, forbid_calls};
+pub(crate) use forbidden_calls::{FORBIDDEN, FORBIDDEN_32, Sockets, forbid_calls};
 pub(crate) use interrupt::{ALARM_MARK, INTERRUPT_MARK, ProcessInterrupt};
 pub(crate) use keeper::Keeper;
 pub(crate) use memory::{ProcessMemory, limit_memory};

@@ -1,4 +1,4 @@
-//! Vectors for passages: each text is embedded once, wherever it stands.
+//! Vectors for passages: each text is embedded once, wherever it stands in its collection.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,10 +6,11 @@ use std::{
 };
 
 use hindcast_core::{
-    knowledge::{ChunkId, Document, EmbedError, Embedder, IndexedChunk, NewVector, TextHash},
+    knowledge::{
+        ChunkId, CollectionKey, Document, EmbedError, Embedder, IndexedChunk, NewVector, TextHash, hash_of,
+    },
     progress::Progress,
 };
-use sha2::{Digest, Sha256};
 
 use super::{KnowledgeService, blocking, intake::Intake, preparing::Prepared};
 use crate::Failure;
@@ -19,11 +20,6 @@ const BATCH: usize = 8;
 
 /// A document with more chunks to embed is kept first: its vectors come in parts, and none is made twice after a crash.
 pub(super) const LARGE: usize = 256;
-
-/// The hash of a chunk. Chunks with equal hashes share a vector.
-pub(super) fn hash_of(headings: &str, text: &str) -> TextHash {
-    Sha256::new().chain_update(headings).chain_update([0]).chain_update(text).finalize().into()
-}
 
 /// What the model reads of a chunk.
 pub(super) fn embedded_text(headings: &str, text: &str) -> String {
@@ -74,7 +70,7 @@ impl KnowledgeService {
             .collect();
         let wanted = new.iter().map(|&index| &prepared.chunks[index]);
         let wanted = wanted.map(|chunk| (chunk.hash, embedded_text(&chunk.headings, &chunk.text)));
-        let (mut vectors, missing) = self.known_vectors(&model, wanted).await?;
+        let (mut vectors, missing) = self.known_vectors(intake.collection.key, &model, wanted).await?;
         let mut is_left = missing.len() > LARGE;
         if !missing.is_empty()
             && let Err(error) = self.installing.ensure(&embedder, progress).await?
@@ -150,17 +146,20 @@ impl KnowledgeService {
         }
     }
 
-    /// The vectors of chunks that are kept already.
+    /// The vectors of chunks of one collection that are kept already.
     pub(super) async fn vectors_for(
         &self,
         model: &str,
         embedder: &Arc<dyn Embedder>,
         chunks: Vec<IndexedChunk>,
     ) -> Result<Result<Vec<(ChunkId, NewVector)>, EmbedError>, Failure> {
+        let Some(collection) = chunks.first().map(|chunk| chunk.collection) else {
+            return Ok(Ok(Vec::new()));
+        };
         let hashed = chunks.iter().map(|chunk| {
             (hash_of(&chunk.headings, &chunk.text), embedded_text(&chunk.headings, &chunk.text))
         });
-        let (mut vectors, missing) = self.known_vectors(model, hashed).await?;
+        let (mut vectors, missing) = self.known_vectors(collection, model, hashed).await?;
         match embedded_by(embedder, missing).await? {
             Ok(made) => vectors.extend(made),
             Err(error) => return Ok(Err(error)),
@@ -172,16 +171,17 @@ impl KnowledgeService {
         Ok(Ok(chunks.iter().filter_map(vector).collect()))
     }
 
-    /// Looks for vectors of equal texts in all documents. Returns those, and the texts that have none, each once.
+    /// Looks for vectors of equal texts in all documents of a collection. Returns those, and the texts that have none, each once.
     async fn known_vectors(
         &self,
+        collection: CollectionKey,
         model: &str,
         wanted: impl Iterator<Item = (TextHash, String)>,
     ) -> Result<(Vectors, Vec<(TextHash, String)>), Failure> {
         let mut seen = HashSet::new();
         let mut missing: Vec<(TextHash, String)> = wanted.filter(|(hash, _)| seen.insert(*hash)).collect();
         let hashes = missing.iter().map(|(hash, _)| *hash).collect();
-        let known: Vectors = self.store.vectors_of(model, hashes).await?.into_iter().collect();
+        let known: Vectors = self.store.vectors_of(collection, model, hashes).await?.into_iter().collect();
         missing.retain(|(hash, _)| !known.contains_key(hash));
         Ok((known, missing))
     }

@@ -1,12 +1,14 @@
 //! Keeping the derived indexes at the truth.
 
+mod words;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 
 use hindcast_core::knowledge::{
-    ChunkChanges, ChunkId, CollectionKey, EmbedError, Generation, IndexError, KnowledgeStore, LexicalEntry,
+    ChunkChanges, ChunkId, CollectionKey, EmbedError, Generation, IndexError, KnowledgeStore, LexicalRead,
     LexicalWrite, Models, VectorEntry,
 };
 
@@ -16,6 +18,7 @@ use super::{
     sharing::{Trouble, Uploading},
 };
 use crate::{Failure, FailureKind};
+use words::WordIndex;
 
 /// Chunks that go into an index at once.
 pub(super) const BATCH: usize = 1000;
@@ -26,8 +29,7 @@ pub type OpenLexical = Box<dyn Fn() -> Result<Arc<dyn LexicalWrite>, IndexError>
 /// The two indexes, and how far they are.
 pub(super) struct Indexing {
     pub(super) store: Arc<dyn KnowledgeStore>,
-    open_lexical: OpenLexical,
-    lexical: Mutex<Option<Arc<dyn LexicalWrite>>>,
+    words: Arc<WordIndex>,
     /// The model that collections have unless they choose another.
     usual: Arc<Meaning>,
     /// The others, by their names; opened when they are needed first.
@@ -51,9 +53,8 @@ impl Indexing {
         models: Option<Arc<dyn Models>>,
     ) -> Self {
         Self {
+            words: Arc::new(WordIndex::new(store.clone(), open_lexical)),
             store,
-            open_lexical,
-            lexical: Mutex::default(),
             usual: Arc::new(usual),
             others: Mutex::default(),
             models,
@@ -114,18 +115,14 @@ impl Indexing {
         Ok(())
     }
 
-    /// What finds words; opened when it is needed first.
-    pub(super) fn lexical(&self) -> Result<Arc<dyn LexicalWrite>, IndexError> {
-        let mut lexical = lock(&self.lexical);
-        match &*lexical {
-            Some(lexical) => Ok(lexical.clone()),
-            None => Ok(lexical.insert((self.open_lexical)()?).clone()),
-        }
+    /// What finds words; opened when it is needed first, and made again where a search finds it damaged.
+    pub(super) fn lexical(&self) -> Result<Arc<dyn LexicalRead>, IndexError> {
+        self.words.reader()
     }
 
     /// Whether all of them have been at the truth in this process, and none was opened since.
     pub(super) fn has_caught_up(&self) -> bool {
-        get(&self.seen).is_some()
+        get(&self.seen).is_some() && !self.words.is_lost()
     }
 
     /// Brings the indexes to where the truth is now. Cheap when they are there. That a server which keeps vectors is away is no
@@ -145,16 +142,16 @@ impl Indexing {
 
     /// The same for the indexes in the data folder.
     async fn catch_up_here(&self, now: Generation) -> Result<(), Failure> {
-        if get(&self.seen) == Some(now) {
+        if get(&self.seen) == Some(now) && !self.words.is_lost() {
             return Ok(());
         }
         let _turn = self.turn.lock().await;
-        if get(&self.seen).is_some_and(|seen| seen >= now) {
+        if get(&self.seen).is_some_and(|seen| seen >= now) && !self.words.is_lost() {
             return Ok(());
         }
         // It may have moved on while another had the turn.
         let now = self.store.generation().await?;
-        self.catch_up_lexical(now).await?;
+        self.words.catch_up(now).await?;
         for meaning in self.own_meanings() {
             self.catch_up_vectors(&meaning, now).await?;
         }
@@ -172,8 +169,7 @@ impl Indexing {
         {
             let _turn = self.turn.lock().await;
             let now = self.store.generation().await?;
-            let changes = self.compare(None).await?.changes;
-            self.apply_lexical(changes, now).await?;
+            self.words.compare_all(now).await?;
             for meaning in self.own_meanings() {
                 let changes = self.compare(Some(&meaning)).await?.changes;
                 self.apply_vectors(&meaning, changes).await?;
@@ -184,58 +180,6 @@ impl Indexing {
         for meaning in self.shared_meanings() {
             self.fill(&meaning).await?;
         }
-        Ok(())
-    }
-
-    async fn catch_up_lexical(&self, now: Generation) -> Result<(), Failure> {
-        let seen = self.lexical()?.generation();
-        if seen == Some(now) {
-            return Ok(());
-        }
-        let known = match seen {
-            Some(after) => self.store.chunk_changes(after).await?,
-            None => None,
-        };
-        let changes = match known {
-            Some(changes) => changes,
-            None => self.compare(None).await?.changes,
-        };
-        self.apply_lexical(changes, now).await
-    }
-
-    async fn apply_lexical(&self, changes: ChunkChanges, now: Generation) -> Result<(), Failure> {
-        let orphaned = self.orphaned(self.lexical()?.collections()?).await?;
-        let lexical = self.lexical()?;
-        let removed: Vec<_> = changes.removed.iter().map(|(_, chunk)| *chunk).collect();
-        blocking(move || {
-            for collection in orphaned {
-                lexical.remove_collection(collection)?;
-            }
-            lexical.remove(&removed)
-        })
-        .await??;
-        for batch in changes.added.chunks(BATCH) {
-            let ids: Vec<_> = batch.iter().map(|(_, chunk)| *chunk).collect();
-            let chunks = self.store.indexed_chunks(&ids).await?;
-            let lexical = self.lexical()?;
-            blocking(move || {
-                let entries: Vec<_> = chunks
-                    .iter()
-                    .map(|chunk| LexicalEntry {
-                        chunk: chunk.chunk,
-                        collection: chunk.collection,
-                        headings: &chunk.headings,
-                        text: &chunk.text,
-                        is_code: chunk.is_code,
-                        language: chunk.language,
-                    })
-                    .collect();
-                lexical.add(&entries)
-            })
-            .await??;
-        }
-        let lexical = self.lexical()?;
-        blocking(move || lexical.commit(now)).await??;
         Ok(())
     }
 
@@ -262,7 +206,7 @@ impl Indexing {
     }
 
     async fn apply_vectors(&self, meaning: &Meaning, changes: ChunkChanges) -> Result<(), Trouble> {
-        let orphaned = self.orphaned(meaning.vectors.collections()?).await?;
+        let orphaned = orphaned(&*self.store, meaning.vectors.collections()?).await?;
         self.remove_vectors(meaning, orphaned, &changes).await?;
         for batch in changes.added.chunks(BATCH) {
             let ids: Vec<_> = batch.iter().map(|(_, chunk)| *chunk).collect();
@@ -321,52 +265,22 @@ impl Indexing {
         Ok(())
     }
 
-    /// The collections of an index that the truth does not have.
-    async fn orphaned(&self, indexed: Vec<CollectionKey>) -> Result<Vec<CollectionKey>, Failure> {
-        let truth: BTreeSet<_> = self.store.collection_keys().await?.into_iter().collect();
-        Ok(indexed.into_iter().filter(|key| !truth.contains(key)).collect())
-    }
-
     /// What separates an index from the truth: that of a model, or without one that of the words.
     pub(super) async fn compare(&self, meaning: Option<&Meaning>) -> Result<Comparison, Trouble> {
+        let Some(meaning) = meaning else { return self.words.compare().await };
         let mut comparison = Comparison::default();
-        let vectors = meaning.map(|meaning| meaning.vectors.clone());
-        let is_empty = blocking(move || vectors.map_or(Ok(false), |vectors| vectors.is_empty())).await??;
+        let vectors = meaning.vectors.clone();
+        let is_empty = blocking(move || vectors.is_empty()).await??;
         for collection in self.store.collection_keys().await? {
-            let truth = self.of_truth(meaning, collection).await?;
-            let held = if is_empty { BTreeSet::new() } else { self.of_index(meaning, collection).await? };
-            comparison.total += truth.len() as u64;
-            let changes = &mut comparison.changes;
-            changes.added.extend(truth.difference(&held).map(|chunk| (collection, *chunk)));
-            changes.removed.extend(held.difference(&truth).map(|chunk| (collection, *chunk)));
+            let truth = self.store.vector_ids(collection, meaning.embedder.model()).await?;
+            let vectors = meaning.vectors.clone();
+            let held = match is_empty {
+                true => Vec::new(),
+                false => blocking(move || vectors.contents(collection)).await??,
+            };
+            comparison.note(collection, &truth.into_iter().collect(), &held.into_iter().collect());
         }
         Ok(comparison)
-    }
-
-    async fn of_truth(
-        &self,
-        meaning: Option<&Meaning>,
-        collection: CollectionKey,
-    ) -> Result<BTreeSet<ChunkId>, Trouble> {
-        let truth = match meaning {
-            None => self.store.chunk_ids(collection).await?,
-            Some(meaning) => self.store.vector_ids(collection, meaning.embedder.model()).await?,
-        };
-        Ok(truth.into_iter().collect())
-    }
-
-    async fn of_index(
-        &self,
-        meaning: Option<&Meaning>,
-        collection: CollectionKey,
-    ) -> Result<BTreeSet<ChunkId>, Trouble> {
-        let (lexical, vectors) = (self.lexical()?, meaning.map(|meaning| meaning.vectors.clone()));
-        let held = blocking(move || match vectors {
-            None => lexical.contents(collection),
-            Some(vectors) => vectors.contents(collection),
-        })
-        .await??;
-        Ok(held.into_iter().collect())
     }
 
     /// Chunks of a collection that are not found by meaning, and vectors of it that belong to no chunk.
@@ -397,6 +311,23 @@ pub(super) struct Comparison {
     pub(super) total: u64,
 }
 
+impl Comparison {
+    fn note(&mut self, collection: CollectionKey, truth: &BTreeSet<ChunkId>, held: &BTreeSet<ChunkId>) {
+        self.total += truth.len() as u64;
+        self.changes.added.extend(truth.difference(held).map(|chunk| (collection, *chunk)));
+        self.changes.removed.extend(held.difference(truth).map(|chunk| (collection, *chunk)));
+    }
+}
+
+/// The collections of an index that the truth does not have.
+async fn orphaned(
+    store: &dyn KnowledgeStore,
+    indexed: Vec<CollectionKey>,
+) -> Result<Vec<CollectionKey>, Failure> {
+    let truth: BTreeSet<_> = store.collection_keys().await?.into_iter().collect();
+    Ok(indexed.into_iter().filter(|key| !truth.contains(key)).collect())
+}
+
 /// What a comparison of a collection with its vectors showed.
 pub(super) struct Check {
     pub(super) missing_vectors: u64,
@@ -422,7 +353,8 @@ fn get<T: Copy>(value: &Mutex<T>) -> T {
 
 impl From<IndexError> for Failure {
     fn from(error: IndexError) -> Self {
-        let failure = |kind| Self::new(kind, error.to_string());
+        let details = error.to_string();
+        let failure = |kind| Self::new(kind, details);
         match error {
             IndexError::Unreachable { .. } | IndexError::Lost { .. } => {
                 failure(FailureKind::StoreUnreachable)
@@ -430,10 +362,19 @@ impl From<IndexError> for Failure {
             }
             IndexError::Refused { .. } | IndexError::Mismatch { .. } => failure(FailureKind::Internal)
                 .hint("the server's log says why; its operator can run `hindcast doctor`"),
+            IndexError::Unavailable(reason) if is_for_lack_of_room(&reason) => failure(FailureKind::Internal)
+                .hint("make room on the server's disk; nothing is lost meanwhile"),
             IndexError::Corrupt(_) | IndexError::Unavailable(_) | IndexError::Dimension { .. } => {
                 failure(FailureKind::Internal)
                     .hint("`hindcast knowledge reindex` makes the indexes again; nothing is lost with them")
             }
         }
     }
+}
+
+/// Whether a file could not be written because the disk, or the owner's share of it, is full. Engines give only the system's words.
+fn is_for_lack_of_room(reason: &str) -> bool {
+    ["os error 28)", "os error 122)", "StorageFull", "QuotaExceeded"]
+        .iter()
+        .any(|words| reason.contains(words))
 }

@@ -11,11 +11,12 @@ use std::{
 use hindcast_core::{
     Timestamp,
     identity::{Caller, PrincipalId},
+    knowledge::Collection,
     progress::Progress,
 };
 use tokio::sync::Notify;
 
-use super::{AddReport, AddRequest, FileOutcome, KnowledgeService, Material, invalid};
+use super::{AddReport, AddRequest, FileOutcome, KnowledgeService, Material, invalid, names::id_of_name};
 use crate::Failure;
 
 /// So many are remembered after they ended.
@@ -44,6 +45,8 @@ pub struct IngestStatus {
     pub total: Option<u64>,
     /// What is being done.
     pub current: String,
+    /// Whether it was asked to stop. It does so between two files.
+    pub is_stopping: bool,
     /// Whether it was stopped before it had looked at everything.
     pub is_stopped: bool,
     /// How it ended: a report, which of the files has some of those that failed, or why there is none.
@@ -63,7 +66,8 @@ impl Ingest {
     }
 
     fn status(&self) -> IngestStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        IngestStatus { is_stopping: self.cancelled() && status.ended_at.is_none(), ..status }
     }
 
     fn is_running(&self) -> bool {
@@ -148,6 +152,7 @@ impl KnowledgeService {
                 done: 0,
                 total: None,
                 current: "looking for files".into(),
+                is_stopping: false,
                 is_stopped: false,
                 outcome: None,
             }),
@@ -207,14 +212,46 @@ impl KnowledgeService {
         own.map(|ingest| ingest.status()).collect()
     }
 
-    /// Stops one of the caller's ingests between two files; what is taken in stays.
-    pub fn cancel_ingest(&self, caller: &Caller, id: &str) -> Result<(), Failure> {
+    /// Stops one of the caller's ingests between two files; what is taken in stays. Tells whether there was something to stop.
+    pub fn cancel_ingest(&self, caller: &Caller, id: &str) -> Result<bool, Failure> {
         let all = self.ingests.all();
         let own = all.iter().find(|ingest| ingest.owner == caller.principal && ingest.status().id == id);
         let Some(ingest) = own else { return Err(no_such_ingest(id)) };
-        ingest.is_cancelled.store(true, Ordering::SeqCst);
-        Ok(())
+        let is_running = ingest.is_running();
+        if is_running {
+            ingest.is_cancelled.store(true, Ordering::SeqCst);
+        }
+        Ok(is_running)
     }
+
+    /// Stops the caller's ingests into a collection that is removed.
+    pub(super) fn cancel_ingests_into(&self, caller: &Caller, collection: &Collection) {
+        let all = self.ingests.all();
+        for ingest in all.iter().filter(|ingest| ingest.owner == caller.principal && ingest.is_running()) {
+            if is_into(&ingest.status().collection, collection) {
+                ingest.is_cancelled.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// What somebody who searches these collections should know of the caller's ingests into them.
+    pub(super) fn notices_of_ingests(&self, caller: &Caller, collections: &[Collection]) -> Vec<String> {
+        let running = self.ingests(caller).into_iter().filter(|ingest| ingest.ended_at.is_none());
+        let into = running.filter(|ingest| collections.iter().any(|one| is_into(&ingest.collection, one)));
+        into.map(|IngestStatus { collection, done, total, .. }| {
+            let total = total.map_or(String::new(), |total| format!(" of {total}"));
+            format!(
+                "an addition to `{collection}` is under way ({done}{total} files): what it has not reached is not found yet · hint: \
+                 `knowledge/status` tells when it is done"
+            )
+        })
+        .collect()
+    }
+}
+
+/// Whether a collection is the one that somebody named.
+fn is_into(named: &str, collection: &Collection) -> bool {
+    collection.name == named || id_of_name(named).is_ok_and(|id| id == collection.id)
 }
 
 fn no_such_ingest(id: &str) -> Failure {

@@ -47,6 +47,7 @@ mod topics;
 mod vanishing;
 mod walk;
 mod watch;
+mod weighing;
 
 use std::{
     path::PathBuf,

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+pub(super) use hindcast_core::knowledge::check_id;
+
 use crate::{Failure, FailureKind};
 
 /// The resource that lists the collections.
@@ -12,7 +14,6 @@ pub const HEALTH_URI: &str = "resource://system/health";
 pub const MODELS_URI: &str = "resource://system/models";
 
 const KNOWLEDGE: &str = "resource://knowledge/";
-const LONGEST_ID: usize = 256;
 
 /// What a URI names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,29 +84,9 @@ pub fn document_uri(collection: &str, document: &str) -> String {
     format!("{KNOWLEDGE}{}/document/{}", encoded(collection), encoded(document))
 }
 
-/// What is wrong with an id, if anything.
-pub(super) fn check_id(id: &str) -> Result<(), String> {
-    let problem = if id.is_empty() {
-        "is empty"
-    } else if id.chars().count() > LONGEST_ID {
-        "is longer than 256 characters"
-    } else if id.contains(['/', '\\']) {
-        "has a slash"
-    } else if id.contains("..") {
-        "has two dots in a row"
-    } else if id.chars().any(char::is_control) {
-        "has a control character"
-    } else {
-        return Ok(());
-    };
-    let shown: String = id.escape_debug().take(80).collect();
-    Err(format!("The id '{shown}' {problem}"))
-}
-
 /// The id of a name that a person gave.
 pub(super) fn id_of_name(name: &str) -> Result<String, Failure> {
-    let id = name.trim().replace(' ', "_");
-    check_id(&id).map(|()| id).map_err(|problem| {
+    hindcast_core::knowledge::id_of_name(name).map_err(|problem| {
         Failure::new(FailureKind::InvalidInput, problem)
             .hint("names have 1 to 256 characters, without slashes, `..` and control characters")
     })

@@ -2,13 +2,12 @@
 
 use hindcast_core::{
     identity::PrincipalId,
-    knowledge::{CollectionSettings, Language, NewChunk, Place, TextHash},
+    knowledge::{CollectionSettings, Language, NewChunk, Place, TextHash, hash_of},
 };
 use hindcast_extract::{Extracted, Format, written_in};
 
 use super::{
     KnowledgeService, blocking,
-    embedding::hash_of,
     extraction::{Cut, Extractor, Unread},
 };
 use crate::Failure;

@@ -84,10 +84,11 @@ impl ReadPolicy {
 impl Permit {
     /// Why a file, by its true path, must not be read.
     fn refusal(&self, path: &Path) -> Option<&'static str> {
-        if is_in(&self.forbidden, path) {
-            return Some(OWN_DATA);
+        // First what a remote reader may know: where the data folder is, is not told.
+        if self.reader == Reader::Remote && !is_in(&self.allowed, path) {
+            return Some(NOT_ALLOWED);
         }
-        (self.reader == Reader::Remote && !is_in(&self.allowed, path)).then_some(NOT_ALLOWED)
+        is_in(&self.forbidden, path).then_some(OWN_DATA)
     }
 
     fn is_forbidden(&self, metadata: &Metadata) -> bool {

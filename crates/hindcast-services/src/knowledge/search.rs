@@ -19,6 +19,7 @@ use super::{
     invalid,
     meaning::{Meaning, is_away, words_only},
     sharing::Uploading,
+    weighing,
 };
 use crate::Failure;
 
@@ -51,6 +52,12 @@ pub enum SearchMode {
 
 /// A question whose best passage is no more relevant has none: letters that are no words reach 0.13, stop words this.
 const RELEVANT_AT_ALL: f32 = 0.15;
+
+/// Said where nothing was found, or nothing but meaning was searched, by a model that does not know the question's language.
+const MEANING_IN_FOREIGN_LANGUAGE: &str = "the embedding model knows only English and the question is in another language, so what is \
+                                           near in meaning counts for little · hint: search with `mode` hybrid or lexical and words of \
+                                           the documents, or let the collection use `multilingual-e5-small` (`hindcast models pull`, \
+                                           `hindcast knowledge settings`)";
 
 /// What is looked for, and where.
 #[derive(Debug, Clone, Default)]
@@ -103,13 +110,16 @@ impl SearchRequest {
     /// Refuses what is beyond the limits of those who search.
     pub fn check(&self) -> Result<(), Failure> {
         if !(1..=MOST_HITS).contains(&self.limit) {
-            return Err(invalid(format!("`limit` is {}, not between 1 and {MOST_HITS}", self.limit)));
+            return Err(invalid(format!("`limit` is {}, not between 1 and {MOST_HITS}", self.limit))
+                .hint(format!("give a number from 1 to {MOST_HITS}, or leave it out for 5")));
         }
         if let Some(relevance) = self.min_relevance.filter(|relevance| !(0.0..=1.0).contains(relevance)) {
-            return Err(invalid(format!("`min_relevance` is {relevance}, not between 0 and 1")));
+            return Err(invalid(format!("`min_relevance` is {relevance}, not between 0 and 1"))
+                .hint("give a number from 0 to 1, or leave it out"));
         }
         if self.context > MOST_CONTEXT {
-            return Err(invalid(format!("`context` is {}, not between 0 and {MOST_CONTEXT}", self.context)));
+            return Err(invalid(format!("`context` is {}, not between 0 and {MOST_CONTEXT}", self.context))
+                .hint(format!("give a number from 0 to {MOST_CONTEXT}")));
         }
         Ok(())
     }
@@ -150,7 +160,7 @@ impl KnowledgeService {
             None => self.collections(caller).await?,
         };
         let mut notices = Vec::new();
-        let ranked = self.rank(&request, &collections, &mut notices).await?;
+        let Ranked { found: ranked, is_foreign } = self.rank(&request, &collections, &mut notices).await?;
         let ranked = self.reranked(&request, ranked, &mut notices).await?;
         let best = ranked.first().map(|(_, score)| *score);
         let is_nothing = best.is_some_and(|best| best <= RELEVANT_AT_ALL);
@@ -163,6 +173,15 @@ impl KnowledgeService {
             folding.take(under_seen_id(found, &collections), score);
         }
         let mut hits = blocking(move || with_staleness(folding.hits())).await?;
+        let is_by_meaning = match request.mode {
+            SearchMode::Dense => true,
+            SearchMode::Hybrid => hits.is_empty(),
+            SearchMode::Lexical => false,
+        };
+        notices.extend(self.notices_of_ingests(caller, &collections));
+        if is_foreign && is_by_meaning {
+            notices.push(MEANING_IN_FOREIGN_LANGUAGE.into());
+        }
         if request.context > 0 {
             for hit in &mut hits {
                 hit.context =
@@ -180,10 +199,10 @@ impl KnowledgeService {
         request: &SearchRequest,
         collections: &[Collection],
         notices: &mut Vec<String>,
-    ) -> Result<Vec<(FoundChunk, f32)>, Failure> {
+    ) -> Result<Ranked, Failure> {
         let within: Vec<_> = collections.iter().map(|collection| collection.key).collect();
         if within.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Ranked::default());
         }
         self.catch_up_for_search(notices).await;
         let only = if request.filter.is_everything() {
@@ -191,8 +210,8 @@ impl KnowledgeService {
         } else {
             let only = self.store.filtered_chunks(&within, &request.filter).await?;
             if only.is_empty() {
-                notices.push("no document fits the filters, so nothing was searched".into());
-                return Ok(Vec::new());
+                notices.push(nothing_fits(&request.filter));
+                return Ok(Ranked::default());
             }
             Some(Arc::new(only))
         };
@@ -202,16 +221,23 @@ impl KnowledgeService {
         let Candidates { lexical, dense, is_foreign, without_vectors } =
             self.candidates(request, meanings, within, only, notices).await?;
         notices.extend(words_only_without(&without_vectors, collections));
+        let has_meaning = !dense.is_empty();
         let ids: Vec<ChunkId> = lexical.iter().chain(&dense).map(|hit| hit.chunk).collect();
         let found = self.store.found_chunks(&ids).await?;
         let mut found: HashMap<_, _> = found.into_iter().map(|found| (found.chunk, found)).collect();
-        let mut evidence = Evidence::from_candidates(found.values().map(|found| found.is_code));
+        // Snippets are found by what they do. In files of code the names and comments are those of their project, and so are the words of
+        // who asks.
+        let is_snippet = |found: &FoundChunk| found.is_code && found.document.chunks == 1;
+        let mut evidence = Evidence::from_candidates(found.values().map(is_snippet));
         evidence.says_nothing = !self.indexing.lexical()?.is_telling(&request.query);
         evidence.is_foreign = is_foreign;
         evidence.searched = collections.iter().map(|collection| collection.chunks).sum();
         let fused = fuse(&lexical, &dense, evidence);
         // A chunk that went since the index saw it is not there to be shown.
-        Ok(fused.into_iter().filter_map(|hit| Some((found.remove(&hit.chunk)?, hit.score))).collect())
+        let found = fused.into_iter().filter_map(|hit| Some((found.remove(&hit.chunk)?, hit.score)));
+        let mut found: Vec<_> = found.collect();
+        weighing::weigh(&request.query, &mut found);
+        Ok(Ranked { found, is_foreign: is_foreign && has_meaning })
     }
 
     /// Brings the indexes to the truth, except while an ingest in the background moves it on: `follow` indexes what that takes
@@ -377,6 +403,32 @@ impl KnowledgeService {
         }
         self.used.notify_one();
     }
+}
+
+/// What was found, best first.
+#[derive(Default)]
+struct Ranked {
+    found: Vec<(FoundChunk, f32)>,
+    /// Whether a model was asked that does not know the question's language.
+    is_foreign: bool,
+}
+
+/// Says which filters leave nothing to be searched.
+fn nothing_fits(filter: &DocumentFilter) -> String {
+    let given = [
+        ("path", filter.path.is_some()),
+        ("mime_type", filter.source_type.is_some()),
+        ("tag", filter.tag.is_some()),
+        ("since", filter.since.is_some()),
+        ("until", filter.until.is_some()),
+    ];
+    let given: Vec<_> =
+        given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| format!("`{name}`")).collect();
+    let hint = match &filter.source_type {
+        Some(kind) if !kind.contains('/') => " · hint: types are such as `application/pdf`",
+        _ => "",
+    };
+    format!("no document fits the filters ({}), so nothing was searched{hint}", given.join(", "))
 }
 
 /// What the two halves found.

@@ -5,13 +5,10 @@ use hindcast_core::{
     knowledge::{Collection, CollectionSettings, EmbedError, Language},
 };
 
+pub use hindcast_core::knowledge::{LARGEST_PASSAGE, SMALLEST_PASSAGE};
+
 use super::{KnowledgeService, invalid};
 use crate::Failure;
-
-/// Passages of fewer bytes say too little to be found, and of more too much to be told apart.
-pub const SMALLEST_PASSAGE: u32 = 200;
-/// See [`SMALLEST_PASSAGE`].
-pub const LARGEST_PASSAGE: u32 = 8000;
 
 /// What is to be decided otherwise. What is absent stays; an empty text, or 0, is as usual again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

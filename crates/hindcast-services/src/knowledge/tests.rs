@@ -94,7 +94,7 @@ impl ChatModel for Parrot {
             return Ok(Reply { text: "<think>hm</think>Where does the heron stand?".into(), tokens: 1 });
         }
         on_text("said ");
-        let text = format!("said {} messages, see [1]", messages.len());
+        let text = format!("<think>Which of them? [2]</think>said {} messages, see [1]", messages.len());
         Ok(Reply { text, tokens: 7 })
     }
 }
@@ -358,7 +358,7 @@ async fn documents_of_files_that_come_to_be_ignored_or_excluded_go() {
 }
 
 #[tokio::test]
-async fn what_says_the_same_is_embedded_once() {
+async fn what_says_the_same_is_embedded_once_in_each_collection() {
     let folder = tempfile::tempdir().unwrap();
     let embedder = Arc::new(CountingEmbedder(0.into()));
     let service = Stage::open_with(folder.path(), Parrot::default(), embedder.clone());
@@ -368,8 +368,9 @@ async fn what_says_the_same_is_embedded_once() {
             .unwrap();
     }
     service.add(&Caller::local(), files("birds", notes.path(), false), &Unwatched).await.unwrap();
-    service.add(&Caller::local(), files("again", notes.path(), false), &Unwatched).await.unwrap();
     assert_eq!(embedder.0.load(Ordering::SeqCst), 1);
+    service.add(&Caller::local(), files("again", notes.path(), false), &Unwatched).await.unwrap();
+    assert_eq!(embedder.0.load(Ordering::SeqCst), 2, "an imported collection may have forged vectors");
     let collection = service.collection(&Caller::local(), "again").await.unwrap();
     assert_eq!((collection.documents, collection.chunks), (3, 3));
     assert_eq!(service.stats(collection).await.unwrap().missing_vectors, 0);

@@ -42,11 +42,15 @@ pub(super) struct Loaded {
     pub(super) tokens: Tokens,
 }
 
+/// Whether a folder of a model can be called so, and is below the one of all models.
+pub(super) fn is_local_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
+}
+
 impl LocalModel {
     /// The model of that name below `models`. With a limit it leaves memory after being idle for so long.
     pub(super) fn open(models: &Path, name: &str, idle_limit: Option<Duration>) -> Result<Self, EmbedError> {
-        let is_a_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
-        if !is_a_name {
+        if !is_local_name(name) {
             return Err(EmbedError::NotInstalled(name.into()));
         }
         let folder = models.join(name);

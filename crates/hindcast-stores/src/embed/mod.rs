@@ -31,6 +31,7 @@ pub use shelf::ModelShelf;
 
 pub(crate) use families::prefixes_of;
 pub(crate) use scale::{UNRELATED, mean_cosine};
+pub(crate) use shelf::is_model_name;
 
 use background::in_background;
 use local::LocalModel;

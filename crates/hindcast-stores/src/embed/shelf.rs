@@ -10,7 +10,7 @@ use std::{
 use hindcast_core::knowledge::{EmbedError, Embedder, IndexError, Models, Reranker, VectorWrite};
 use sha2::{Digest, Sha256};
 
-use super::{CrossEncoder, SentenceEncoder};
+use super::{CrossEncoder, SentenceEncoder, local::is_local_name};
 use crate::{Qdrant, VectorIndex, served::ServedEmbedder};
 
 /// Stands before the name of a model that Ollama runs.
@@ -18,6 +18,19 @@ const OLLAMA: &str = "ollama:";
 
 /// Stands before the name of a model of a server that speaks OpenAI's protocol.
 const OPENAI: &str = "openai:";
+
+/// More characters than the name of a model has.
+const LONGEST_NAME: usize = 256;
+
+/// Whether a collection may choose a model of this name, here or elsewhere.
+pub(crate) fn is_model_name(name: &str) -> bool {
+    let served = [OLLAMA, OPENAI].iter().find_map(|server| name.strip_prefix(server));
+    let is_named = served.map_or_else(|| is_local_name(name), |model| !model.is_empty());
+    is_named
+        && name.trim() == name
+        && name.chars().count() <= LONGEST_NAME
+        && !name.contains(char::is_control)
+}
 
 /// Models in a folder, and those of a server.
 pub struct ModelShelf {

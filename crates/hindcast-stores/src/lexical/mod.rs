@@ -1,25 +1,33 @@
 //! Words by tantivy. One index for all collections, derived from the truth.
 
+mod files;
 mod languages;
+mod sealed;
+mod statistics;
 mod words;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError},
 };
+
+use files::Files;
 
 use hindcast_core::knowledge::{
     ChunkId, ChunkSet, CollectionKey, Generation, IndexError, Language, LexicalEntry, LexicalRead,
     LexicalWrite, ScoredChunk,
 };
 use languages::{Question, Stems};
+use sealed::SealedDirectory;
+use statistics::{Extent, Statistics, Terms, Visible};
 use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
     collector::{Count, FilterCollector, TopDocs},
     directory::error::LockError,
-    query::{Bm25StatisticsProvider, BooleanQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
+    query::{BooleanQuery, BoostQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
     schema::{FAST, Field, INDEXED, IndexRecordOption, STRING, Schema, TextFieldIndexing, TextOptions},
     tokenizer::PreTokenizedString,
 };
@@ -32,11 +40,12 @@ const WRITER_MEMORY: usize = 48 << 20;
 /// As in tantivy's BM25: no chunk scores more for a word than its rarity times this.
 const BM25_MOST: f32 = 1.0 + 1.2;
 
-/// The lexical index in a folder.
+/// The lexical index in a folder. Where its files turn out to be damaged, it is begun anew, with no generation: whoever keeps it
+/// at the truth adds everything again.
 pub struct LexicalIndex {
-    index: Index,
+    folder: PathBuf,
+    opened: RwLock<Arc<Opened>>,
     fields: Fields,
-    reader: IndexReader,
     /// There only between the first change and the commit: an idle index has no threads and no lock on its files.
     writer: Mutex<Option<IndexWriter>>,
     committed: RwLock<Committed>,
@@ -45,64 +54,34 @@ pub struct LexicalIndex {
     stems: Mutex<Stems>,
 }
 
+/// The files of the index, and what reads them.
+struct Opened {
+    index: Index,
+    reader: IndexReader,
+    files: Files,
+}
+
+impl Opened {
+    fn open(folder: &Path) -> Result<Self, IndexError> {
+        let directory = tantivy::directory::MmapDirectory::open(folder)
+            .map_err(|error| IndexError::Unavailable(error.to_string()))?;
+        let index = Index::open_or_create(SealedDirectory(directory), schema().0).map_err(unreadable)?;
+        // Chunks come already cut, each by the rules of its language; this is asked only whether it is there.
+        index.tokenizers().register(WORDS, words::Words::for_purpose(words::Purpose::Index));
+        // Before anything else is read: what is damaged may be read wrongly without a failure.
+        let files = Files::open(folder, &index)?;
+        let reader =
+            index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(unreadable)?;
+        Ok(Self { index, reader, files })
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Fields {
     chunk: Field,
     collection: Field,
     language: Field,
     words: Field,
-}
-
-/// The terms of a question and how rare they are.
-struct Terms {
-    /// The score that no chunk can exceed.
-    most: f32,
-    /// How many chunks have a term's word in any of its forms.
-    frequencies: HashMap<Term, u64>,
-    words: Vec<Term>,
-}
-
-/// How much there is of a collection, or of several.
-#[derive(Debug, Clone, Copy, Default)]
-struct Extent {
-    chunks: u64,
-    words: u64,
-}
-
-impl Extent {
-    fn add(&mut self, other: Self) {
-        self.chunks += other.chunks;
-        self.words += other.words;
-    }
-}
-
-/// The collections that a question is about.
-struct Visible {
-    /// Their numbers; none if these are all that there are.
-    only: Option<Arc<HashSet<i64>>>,
-    extent: Extent,
-}
-
-/// What is known about the terms of a question. Only what the asker can see counts: nobody can learn from scores what others
-/// have, or change them. A word is as rare as all its forms together: the form of one language must not outweigh that of
-/// another because less is written in it.
-struct Statistics<'a> {
-    extent: Extent,
-    frequencies: &'a HashMap<Term, u64>,
-}
-
-impl Bm25StatisticsProvider for Statistics<'_> {
-    fn total_num_tokens(&self, _: Field) -> tantivy::Result<u64> {
-        Ok(self.extent.words.max(1))
-    }
-
-    fn total_num_docs(&self) -> tantivy::Result<u64> {
-        Ok(self.extent.chunks)
-    }
-
-    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        Ok(self.frequencies.get(term).copied().unwrap_or(0))
-    }
 }
 
 /// What was done since the last commit.
@@ -135,25 +114,74 @@ impl LexicalIndex {
     }
 
     fn open_as_found(folder: &Path) -> Result<Self, IndexError> {
-        let (schema, fields) = schema();
-        let directory = tantivy::directory::MmapDirectory::open(folder)
-            .map_err(|error| IndexError::Unavailable(error.to_string()))?;
-        let index = Index::open_or_create(directory, schema).map_err(unreadable)?;
-        // Chunks come already cut, each by the rules of its language; this is asked only whether it is there.
-        index.tokenizers().register(WORDS, words::Words::for_purpose(words::Purpose::Index));
-        let reader =
-            index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(unreadable)?;
-        let opened = Self {
-            index,
-            fields,
-            reader,
-            writer: Mutex::default(),
-            committed: RwLock::default(),
-            changed: Mutex::default(),
-            stems: Mutex::default(),
-        };
-        opened.note_all()?;
-        Ok(opened)
+        caught(|| {
+            let index = Self {
+                folder: folder.to_owned(),
+                opened: RwLock::new(Arc::new(Opened::open(folder)?)),
+                fields: schema().1,
+                writer: Mutex::default(),
+                committed: RwLock::default(),
+                changed: Mutex::default(),
+                stems: Mutex::default(),
+            };
+            index.note_all()?;
+            Ok(index)
+        })
+    }
+
+    fn opened(&self) -> Arc<Opened> {
+        self.opened.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads from the index. Where that fails because a file is damaged, the index is begun anew, and the failure is `Corrupt`.
+    fn read<T>(&self, work: impl FnOnce(&Opened) -> Result<T, IndexError>) -> Result<T, IndexError> {
+        let opened = self.opened();
+        match caught(|| work(&opened)) {
+            Err(IndexError::Corrupt(reason)) => {
+                let mut writer = self.writer();
+                // Somebody else may have found the same.
+                if !Arc::ptr_eq(&opened, &self.opened()) {
+                    return Err(IndexError::Corrupt(reason));
+                }
+                Err(self.examine(&mut writer, reason))
+            }
+            done => done,
+        }
+    }
+
+    /// Gives the failure for what went wrong: `Corrupt` where a file is damaged, after the index was begun anew. The same failure
+    /// with sound files would come again, so they are kept.
+    fn examine(&self, writer: &mut Option<IndexWriter>, reason: String) -> IndexError {
+        match self.opened().files.verify() {
+            Err(damage) => self.begin_anew(writer, damage),
+            Ok(()) => IndexError::Unavailable(reason),
+        }
+    }
+
+    /// Begins the index anew where somebody has damaged its files since they were written or verified, and fails then.
+    fn look(&self, writer: &mut Option<IndexWriter>) -> Result<(), IndexError> {
+        self.opened().files.look().map_err(|damage| self.begin_anew(writer, damage))
+    }
+
+    /// Throws the files away; gives the failure for those who wanted to use them.
+    fn begin_anew(&self, writer: &mut Option<IndexWriter>, damage: IndexError) -> IndexError {
+        tracing::warn!("{damage}; it is made again");
+        *writer = None;
+        *self.changed() = Changed::default();
+        *self.committed.write().unwrap_or_else(PoisonError::into_inner) = Committed::default();
+        // Nobody reads on if it cannot be begun.
+        self.opened().files.note_damage(&damage);
+        let begun = fs::create_dir_all(&self.folder)
+            .and_then(|()| clear(&self.folder))
+            .map_err(|error| IndexError::Unavailable(error.to_string()))
+            .and_then(|()| Opened::open(&self.folder));
+        match begun {
+            Ok(begun) => {
+                *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(begun);
+                damage
+            }
+            Err(error) => error,
+        }
     }
 
     /// Notes what a commit left. Looks at all chunks only where some were removed: a commit costs what it adds.
@@ -162,7 +190,7 @@ impl LexicalIndex {
         if changed.has_removed {
             return self.note_all();
         }
-        self.reader.reload().map_err(unreadable)?;
+        self.opened().reader.reload().map_err(unreadable)?;
         let mut committed = self.committed.write().unwrap_or_else(PoisonError::into_inner);
         committed.generation = Some(generation);
         for (collection, extent) in changed.added {
@@ -174,7 +202,7 @@ impl LexicalIndex {
 
     /// What the committed chunks are written in.
     fn languages(&self) -> Result<Vec<Language>, IndexError> {
-        let searcher = self.reader.searcher();
+        let searcher = self.opened().reader.searcher();
         let mut languages = Vec::new();
         for &language in Language::ALL {
             let term = Term::from_field_text(self.fields.language, language.code());
@@ -196,11 +224,12 @@ impl LexicalIndex {
 
     /// Reads what the last commit left.
     fn note_all(&self) -> Result<(), IndexError> {
-        self.reader.reload().map_err(unreadable)?;
-        let payload = self.index.load_metas().map_err(unreadable)?.payload;
+        let opened = self.opened();
+        opened.reader.reload().map_err(unreadable)?;
+        let payload = opened.index.load_metas().map_err(unreadable)?.payload;
         let generation = payload.and_then(|payload| payload.parse().ok()).map(Generation);
         let mut collections: BTreeMap<_, Extent> = BTreeMap::new();
-        self.each_chunk(|collection, _, words| {
+        self.each_chunk(&opened, |collection, _, words| {
             collections.entry(collection).or_default().add(Extent { chunks: 1, words });
         })?;
         let languages = self.languages()?;
@@ -210,8 +239,12 @@ impl LexicalIndex {
     }
 
     /// Visits every committed chunk, in no order, with how many words it has, about.
-    fn each_chunk(&self, mut visit: impl FnMut(CollectionKey, ChunkId, u64)) -> Result<(), IndexError> {
-        for segment in self.reader.searcher().segment_readers() {
+    fn each_chunk(
+        &self,
+        opened: &Opened,
+        mut visit: impl FnMut(CollectionKey, ChunkId, u64),
+    ) -> Result<(), IndexError> {
+        for segment in opened.reader.searcher().segment_readers() {
             let lengths = segment.get_fieldnorms_reader(self.fields.words).map_err(unreadable)?;
             let columns = segment.fast_fields();
             let collections = columns.i64("collection").map_err(unreadable)?;
@@ -235,14 +268,33 @@ impl LexicalIndex {
         let mut kept = self.writer();
         let writer = match &mut *kept {
             Some(writer) => writer,
-            none => none.insert(self.index.writer_with_num_threads(1, WRITER_MEMORY).map_err(unavailable)?),
+            none => {
+                // Merging reads what was there before.
+                self.look(none)?;
+                let writer = self.opened().index.writer_with_num_threads(1, WRITER_MEMORY);
+                match writer {
+                    Ok(writer) => none.insert(writer),
+                    Err(error) => return Err(self.failed_to_write(none, error)),
+                }
+            }
         };
-        let done = work(writer);
-        if done.is_err() {
-            *kept = None;
-            *self.changed() = Changed::default();
+        let done = catch_unwind(AssertUnwindSafe(|| work(writer)));
+        let failure = match done {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(error)) => self.failed_to_write(&mut kept, error),
+            Err(panic) => self.examine(&mut kept, panicked(&*panic)),
+        };
+        *kept = None;
+        *self.changed() = Changed::default();
+        Err(failure)
+    }
+
+    /// The failure for what the writer says, which may be damage of the files.
+    fn failed_to_write(&self, writer: &mut Option<IndexWriter>, error: TantivyError) -> IndexError {
+        match error {
+            TantivyError::LockFailure(..) => unavailable(error),
+            error => self.examine(writer, error.to_string()),
         }
-        done.map_err(unavailable)
     }
 
     fn stems(&self) -> MutexGuard<'_, Stems> {
@@ -270,9 +322,10 @@ impl LexicalIndex {
             }
             let having = having.min(chunks);
             let rarity = (1.0 + ((chunks - having) as f32 + 0.5) / (having as f32 + 0.5)).ln();
-            terms.most += BM25_MOST * rarity;
+            let weight = words::weight(&forms[0]);
+            terms.most += weight * BM25_MOST * rarity;
             terms.frequencies.extend(found.iter().map(|term| (term.clone(), having)));
-            terms.words.extend(found);
+            terms.words.extend(found.into_iter().map(|term| (term, weight)));
         }
         Ok(terms)
     }
@@ -295,38 +348,24 @@ impl LexicalIndex {
         let is_all = count == committed.collections.len();
         Visible { only: (!is_all).then(|| Arc::new(only)), extent }
     }
-}
 
-/// In how many of the chunks that can be seen a term is.
-fn frequency(searcher: &Searcher, term: &Term, visible: &Visible) -> tantivy::Result<u64> {
-    let Some(only) = visible.only.clone() else { return searcher.doc_freq(term) };
-    let having = TermQuery::new(term.clone(), IndexRecordOption::Basic);
-    let seen = FilterCollector::new("collection".to_owned(), move |key: i64| only.contains(&key), Count);
-    Ok(searcher.search(&having, &seen)? as u64)
-}
-
-/// The filter for some collections.
-fn filter(fields: Fields, visible: &Visible) -> Option<Box<dyn Query>> {
-    let terms = visible.only.as_ref()?.iter().map(|key| Term::from_field_i64(fields.collection, *key));
-    Some(Box::new(ConstScoreQuery::new(Box::new(TermSetQuery::new(terms)), 0.0)))
-}
-
-impl LexicalRead for LexicalIndex {
-    fn search(
+    fn search_in(
         &self,
+        opened: &Opened,
         query: &str,
         within: Option<&[CollectionKey]>,
         only: Option<&ChunkSet>,
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError> {
-        let searcher = self.reader.searcher();
+        let searcher = opened.reader.searcher();
         let visible = self.visible(within);
         let mut terms = self.terms(&searcher, query, &visible)?;
         if terms.words.is_empty() || limit == 0 {
             return Ok(Vec::new());
         }
-        let words = std::mem::take(&mut terms.words).into_iter().map(|term| {
-            let query: Box<dyn Query> = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
+        let words = std::mem::take(&mut terms.words).into_iter().map(|(term, weight)| {
+            let query = TermQuery::new(term, IndexRecordOption::WithFreqs);
+            let query: Box<dyn Query> = Box::new(BoostQuery::new(Box::new(query), weight));
             (Occur::Should, query)
         });
         let words: Box<dyn Query> = Box::new(BooleanQuery::new(words.collect()));
@@ -355,6 +394,32 @@ impl LexicalRead for LexicalIndex {
         }
         Ok(scored)
     }
+}
+
+/// In how many of the chunks that can be seen a term is.
+fn frequency(searcher: &Searcher, term: &Term, visible: &Visible) -> tantivy::Result<u64> {
+    let Some(only) = visible.only.clone() else { return searcher.doc_freq(term) };
+    let having = TermQuery::new(term.clone(), IndexRecordOption::Basic);
+    let seen = FilterCollector::new("collection".to_owned(), move |key: i64| only.contains(&key), Count);
+    Ok(searcher.search(&having, &seen)? as u64)
+}
+
+/// The filter for some collections.
+fn filter(fields: Fields, visible: &Visible) -> Option<Box<dyn Query>> {
+    let terms = visible.only.as_ref()?.iter().map(|key| Term::from_field_i64(fields.collection, *key));
+    Some(Box::new(ConstScoreQuery::new(Box::new(TermSetQuery::new(terms)), 0.0)))
+}
+
+impl LexicalRead for LexicalIndex {
+    fn search(
+        &self,
+        query: &str,
+        within: Option<&[CollectionKey]>,
+        only: Option<&ChunkSet>,
+        limit: usize,
+    ) -> Result<Vec<ScoredChunk>, IndexError> {
+        self.read(|opened| self.search_in(opened, query, within, only, limit))
+    }
 
     fn is_telling(&self, query: &str) -> bool {
         self.question(query).is_telling
@@ -365,7 +430,7 @@ impl LexicalRead for LexicalIndex {
     }
 
     fn len(&self) -> usize {
-        self.reader.searcher().num_docs() as usize
+        self.opened().reader.searcher().num_docs() as usize
     }
 }
 
@@ -427,16 +492,30 @@ impl LexicalWrite for LexicalIndex {
 
     fn contents(&self, wanted: CollectionKey) -> Result<Vec<ChunkId>, IndexError> {
         let mut contents = Vec::new();
-        self.each_chunk(|collection, chunk, _| {
-            if collection == wanted {
-                contents.push(chunk);
-            }
+        // What is compared with the truth is what is there.
+        self.opened().files.finish_verification();
+        self.look(&mut self.writer())?;
+        self.read(|opened| {
+            self.each_chunk(opened, |collection, chunk, _| {
+                if collection == wanted {
+                    contents.push(chunk);
+                }
+            })
         })?;
         contents.sort_unstable();
         Ok(contents)
     }
 
     fn generation(&self) -> Option<Generation> {
+        let writer = match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(writer)) => Some(writer.into_inner()),
+            // While it is written, its files come and go.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut writer) = writer.filter(|writer| writer.is_none()) {
+            self.look(&mut writer).ok()?;
+        }
         self.committed.read().unwrap_or_else(PoisonError::into_inner).generation
     }
 
@@ -446,14 +525,17 @@ impl LexicalWrite for LexicalIndex {
             prepared.set_payload(&generation.0.to_string());
             prepared.commit()
         })?;
-        self.note_commit(generation)?;
+        self.read(|_| self.note_commit(generation))?;
         *self.stems() = Stems::default();
         // Merging what became many small files belongs to the commit; afterwards nothing runs and nothing is locked.
-        match self.writer().take() {
-            Some(writer) => writer.wait_merging_threads().map_err(unavailable)?,
-            None => return Ok(()),
+        let mut kept = self.writer();
+        let Some(writer) = kept.take() else { return Ok(()) };
+        if let Err(error) = writer.wait_merging_threads() {
+            return Err(self.failed_to_write(&mut kept, error));
         }
-        self.reader.reload().map_err(unreadable)
+        let opened = self.opened();
+        opened.reader.reload().map_err(unreadable)?;
+        opened.files.note_sound()
     }
 }
 
@@ -470,6 +552,17 @@ fn schema() -> (Schema, Fields) {
         words: schema.add_text_field("words", TextOptions::default().set_indexing_options(words)),
     };
     (schema.build(), fields)
+}
+
+/// Does something with tantivy, which may panic where a file is not what it should be.
+fn caught<T>(work: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(IndexError::Corrupt(panicked(&*panic))))
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("tantivy panicked: {}", text.unwrap_or("for an unknown reason"))
 }
 
 /// Removes what is in the folder.

@@ -105,6 +105,121 @@ fn a_damaged_index_is_begun_anew() {
     assert_eq!((index.generation(), index.len()), (None, 0));
 }
 
+/// Flips bits in the middle of every file with this ending.
+fn damage(folder: &std::path::Path, ending: &str) {
+    let is_meant = |name: &std::path::Path| name.to_str().unwrap().ends_with(ending);
+    let mut damaged = 0;
+    for path in
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| is_meant(path))
+    {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 4;
+        bytes[middle] ^= 0x15;
+        std::fs::write(&path, bytes).unwrap();
+        damaged += 1;
+    }
+    assert!(damaged > 0, "{ending}");
+}
+
+const KINDS: [&str; 9] =
+    [".term", ".idx", ".pos", ".store", ".fast", ".fieldnorm", ".del", "meta.json", ".managed.json"];
+
+fn with_removed(folder: &tempfile::TempDir) -> LexicalIndex {
+    let index = filled(folder);
+    index.remove(&[ChunkId(2)]).unwrap();
+    index.commit(Generation(4)).unwrap();
+    index
+}
+
+#[test]
+fn a_flipped_bit_in_any_file_is_noticed_at_the_opening() {
+    for kind in KINDS {
+        let folder = tempfile::tempdir().unwrap();
+        drop(with_removed(&folder));
+        assert_eq!(LexicalIndex::open(folder.path()).unwrap().generation(), Some(Generation(4)));
+        damage(folder.path(), kind);
+        let index = LexicalIndex::open(folder.path()).unwrap();
+        assert_eq!((index.generation(), index.len()), (None, 0), "{kind}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_an_open_index_is_noticed_before_it_is_asked_or_written() {
+    for kind in &KINDS[..7] {
+        let folder = tempfile::tempdir().unwrap();
+        let index = with_removed(&folder);
+        damage(folder.path(), kind);
+        assert_eq!((index.generation(), index.len()), (None, 0), "{kind}");
+        add(&index, ONE, &[(1, "Zebras graze")]);
+        index.commit(Generation(5)).unwrap();
+        damage(folder.path(), kind.replace(".del", ".idx").as_str());
+        let refused = index.remove(&[ChunkId(1)]).unwrap_err();
+        assert!(matches!(refused, IndexError::Corrupt(_)), "{kind}: {refused}");
+        assert_eq!((index.generation(), index.len()), (None, 0), "{kind}");
+        add(&index, ONE, &[(1, "Zebras graze")]);
+        index.commit(Generation(5)).unwrap();
+        assert_eq!(found(&index, "zebra", None), [1], "{kind}");
+    }
+}
+
+#[test]
+fn a_shortened_or_missing_file_of_an_open_index_is_noticed_before_it_is_asked() {
+    for change in ["shortened", "missing"] {
+        let folder = tempfile::tempdir().unwrap();
+        let index = filled(&folder);
+        for path in std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+            match change {
+                "shortened" => std::fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap(),
+                _ => std::fs::remove_file(path).unwrap(),
+            }
+        }
+        assert_eq!((index.generation(), index.len()), (None, 0), "{change}");
+        assert_eq!(found(&filled(&folder), "bread", None), [4], "{change}");
+    }
+}
+
+/// Whoever damages a file this way is not seen before the file is read.
+#[test]
+fn damage_that_keeps_the_time_of_a_file_is_noticed_when_a_search_fails() {
+    let mut noticed = 0;
+    for kind in [".term", ".idx", ".fast", ".fieldnorm"] {
+        let folder = tempfile::tempdir().unwrap();
+        let index = filled(&folder);
+        for path in std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+            if !path.to_str().unwrap().ends_with(kind) {
+                continue;
+            }
+            let before = std::fs::metadata(&path).unwrap().modified().unwrap();
+            let mut bytes = std::fs::read(&path).unwrap();
+            let end = bytes.len() - 120;
+            bytes[..end].fill(0xff);
+            let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, &bytes).unwrap();
+            file.set_modified(before).unwrap();
+        }
+        assert_eq!(index.generation(), Some(Generation(3)), "{kind}: not seen yet");
+        match index.search("idle connection", Some(&[ONE]), None, 10) {
+            Ok(_) => {}
+            Err(IndexError::Corrupt(_)) => {
+                assert_eq!((index.generation(), index.len()), (None, 0), "{kind}");
+                noticed += 1;
+            }
+            Err(other) => panic!("{kind}: {other}"),
+        }
+    }
+    assert!(noticed > 0);
+}
+
+#[test]
+fn a_file_with_another_time_and_the_same_content_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    for path in std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+        std::fs::write(&path, std::fs::read(&path).unwrap()).unwrap();
+    }
+    assert_eq!((index.generation(), index.len()), (Some(Generation(3)), 4));
+}
+
 #[test]
 fn two_may_take_turns_to_write() {
     let folder = tempfile::tempdir().unwrap();

@@ -550,8 +550,10 @@ async fn vectors_that_come_later_are_kept_for_chunks_that_are_there(place: Place
     assert_eq!(stage.store.without_vector(collection.key, MODEL, 10).await.unwrap(), []);
     assert_eq!(stage.store.without_vector(collection.key, "other", 10).await.unwrap().len(), 10);
     let hashes = vec![chunk("word7").hash, [9; 32]];
-    let known = stage.store.vectors_of(MODEL, hashes).await.unwrap();
+    let known = stage.store.vectors_of(collection.key, MODEL, hashes.clone()).await.unwrap();
     assert_eq!(known, [(chunk("word7").hash, vec![1.0])]);
+    let elsewhere = stage.collection("elsewhere").await;
+    assert_eq!(stage.store.vectors_of(elsewhere.key, MODEL, hashes).await.unwrap(), []);
     let (before, after) = stage.store.neighbours(missing[1].chunk, 2).await.unwrap();
     assert_eq!((before, after), (vec!["word0".into()], vec!["word2".to_owned(), "word3".into()]));
     // Another model takes over.

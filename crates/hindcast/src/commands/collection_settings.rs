@@ -55,11 +55,13 @@ fn text(collection: &Collection, notices: &[String]) -> String {
     let language = settings.language.map_or("told from each document", Language::name);
     let size =
         settings.passage_bytes.map_or_else(|| "the usual".to_owned(), |bytes| format!("{bytes} bytes"));
+    // Where nothing is said, they are by the model.
+    let vectors_by =
+        collection.vectors_by.as_ref().map(|by| format!("  vectors by: {by}\n")).unwrap_or_default();
     text.push_str(&format!(
-        "{}\n  model: {}\n  vectors by: {}\n  language: {language}\n  size of passages: {size}\n",
+        "{}\n  model: {}\n{vectors_by}  language: {language}\n  size of passages: {size}\n",
         collection.id,
         settings.model.as_deref().unwrap_or("the usual one"),
-        collection.vectors_by.as_deref().unwrap_or("none yet"),
     ));
     text
 }

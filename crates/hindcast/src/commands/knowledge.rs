@@ -165,7 +165,14 @@ fn report_value(report: &AddReport) -> Value {
     let counts = json!({
         "added": added, "updated": updated, "unchanged": unchanged, "removed": removed, "failed": failed,
     });
-    json!({ "collection": collection, "counts": counts, "files": files, "skipped": skipped, "notices": report.notices })
+    let mut value = json!({
+        "collection": collection, "counts": counts, "files": files, "skipped": skipped, "notices": report.notices,
+    });
+    let unlisted = report.counts.total() - report.files.len();
+    if unlisted > 0 {
+        value["unlisted_files"] = unlisted.into();
+    }
+    value
 }
 
 fn report_text(report: &AddReport) -> String {
@@ -371,7 +378,10 @@ async fn reindex(knowledge: &Arc<KnowledgeService>, output: Json) -> Result<Exit
         print_json(&json!({ "notices": notices }))?;
     } else {
         let notices: String = notices.iter().map(|notice| format!("notice: {notice}\n")).collect();
-        print_text(&format!("{notices}the indexes agree with the store\n"))?;
+        // What was damaged has been made again by now.
+        print_text(&format!(
+            "{notices}the files of the word index are sound; the indexes agree with the store\n"
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,8 @@ use std::{path::Path, process::ExitCode};
 use anyhow::{Result, anyhow, bail};
 use hindcast_core::{
     identity::{Caller, PrincipalId},
-    knowledge::{Catalogue, Ownership},
+    knowledge::{Catalogue, Ownership, id_of_name},
+    printable::printable,
     store::StoreError,
     time::Clock,
 };
@@ -52,14 +53,18 @@ pub(super) async fn import(
     let found = store.exported(&import.file, &models).await.map_err(|error| in_file(error, &import.file))?;
     // The id was made where it came from; a new name makes a new one.
     let (id, name) = match import.name {
-        Some(name) => (name.trim().replace(char::is_whitespace, "_"), name),
+        Some(name) => match id_of_name(&name) {
+            Ok(id) => (id, name.trim().to_owned()),
+            Err(problem) => bail!("{problem} · hint: give another name with `--name`"),
+        },
         None => (found.id.clone(), found.name.clone()),
     };
     let is_known =
         knowledge.collections(caller).await?.iter().any(|known| known.id == id || known.name == name);
-    if is_known || id.is_empty() || id.contains(['/', '\\', '@']) || id.contains("..") {
+    if is_known || id.contains('@') {
         bail!(
-            "a collection cannot be called `{name}` here, or is already · hint: give another with `--name`"
+            "a collection cannot be called `{}` here, or is already · hint: give another name with `--name`",
+            printable(&name)
         );
     }
     let ownership = match &import.whose.owner {

@@ -1,14 +1,17 @@
 //! What a tenant of `hindcast serve` launches is kept from the server, its data and other tenants, and leaves nothing behind.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use hindcast_fixtures::Fixture;
 use serde_json::json;
 
 use crate::{
     debugger::is_alive,
-    hosted::{attempt, for_tenant, succeeded},
-    server::{eventually, helpful_error},
+    hosted::{Hosted, attempt, for_tenant, succeeded},
+    server::{eventually, helpful_error, try_hindcast},
 };
 
 fn escapes() -> PathBuf {
@@ -84,6 +87,69 @@ fn a_tenants_program_cannot_change_its_confinement() {
         &[("write", "/tmp/own"), ("write", "/dev/null"), ("family", "2"), ("family", "1")],
     );
     assert_eq!(succeeded(&allowed).len(), 4, "{allowed}");
+}
+
+/// Whether the system runs calls of 32-bit programs.
+fn has_narrow_calls() -> bool {
+    let own_number = Command::new(escapes()).args(["narrow_call", "20"]).output().unwrap();
+    own_number.status.code() == Some(7)
+}
+
+/// Lets `program`, which is the fixture `escapes`, try each system call that the filter is to refuse.
+pub(crate) fn check_forbidden_calls(hosted: &Hosted, program: &Path) {
+    let (wide, narrow) = hindcast_native::confine::forbidden_calls();
+    assert!(wide.len() > 50 && narrow.len() > 50, "{wide:?}, {narrow:?}");
+    let mut calls: Vec<_> = wide.into_iter().map(|number| ("call", number.to_string())).collect();
+    if has_narrow_calls() {
+        calls.extend(narrow.into_iter().map(|number| ("narrow_call", number.to_string())));
+    } else {
+        println!("SKIPPED: this system runs no calls of 32-bit programs");
+    }
+    let attempts: Vec<_> = calls.iter().map(|(kind, number)| (*kind, number.as_str())).collect();
+    let told = attempt(hosted, program, &attempts);
+    for (kind, number) in attempts {
+        let refused = format!("{kind} {number}: refused (EPERM)");
+        assert!(told.lines().any(|line| line == refused), "not {refused}: {told}");
+    }
+    // `clone3` hides what it makes. Numbers of the x32 ABI, here of `getpid`, would go past the table.
+    let told = attempt(hosted, program, &[("call", "435"), ("call", "1073741863"), ("call", "39")]);
+    assert_eq!(told.matches(": refused (ENOSYS)").count(), 2, "{told}");
+    assert_eq!(succeeded(&told).len(), 1, "{told}");
+}
+
+#[test]
+fn each_forbidden_system_call_is_refused_in_namespaces() {
+    check_forbidden_calls(&for_tenant(&[]), &escapes());
+}
+
+/// What keeps programs in, as the greeting of a server that is ended for it tells.
+pub(crate) fn layers_in_the_greeting(hosted: Hosted) -> String {
+    let mut server = hosted.server;
+    server.signal("TERM");
+    assert!(server.ended().success());
+    let greeting = server.rest_of_stdout();
+    let mut lines = greeting.lines();
+    let layers = lines.find_map(|line| line.strip_prefix("confinement of what keys launch: "));
+    layers.unwrap_or_else(|| panic!("{greeting}")).to_owned()
+}
+
+#[test]
+fn the_greeting_names_the_layers_that_a_launch_and_the_doctor_name() {
+    let hosted = for_tenant(&[]);
+    let launched = hosted.call("debugger/launch", json!({ "program": "/usr/bin/true", "record": false }));
+    let named_after = |text: &str, words: &str| {
+        let (_, behind) = text.split_once(words).unwrap_or_else(|| panic!("no `{words}`: {text}"));
+        behind.lines().next().unwrap().trim().to_owned()
+    };
+    let at_launch = named_after(&launched, "it is confined by: ");
+    let examined = try_hindcast(&hosted.server.data, &["doctor"]);
+    let examined = String::from_utf8_lossy(&examined.stdout).into_owned();
+    let by_the_doctor = named_after(&examined, "is kept in by: ");
+    let greeted = layers_in_the_greeting(hosted);
+    assert_eq!((&at_launch, &by_the_doctor), (&greeted, &greeted));
+    for layer in ["mount namespace", "network namespace", "no_new_privs", "seccomp", "rlimits"] {
+        assert!(greeted.split(", ").any(|named| named == layer), "{layer}: {greeted}");
+    }
 }
 
 #[test]

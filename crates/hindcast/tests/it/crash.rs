@@ -8,10 +8,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::server::{Connection, Dice, Server, eventually, hindcast};
+use crate::server::{Connection, Dice, Server, eventually, hindcast, kills};
 
 const CLIENTS: usize = 16;
-const ROUNDS: usize = 10;
 
 /// What the clients know of their calls.
 #[derive(Default)]
@@ -59,7 +58,7 @@ fn kill_under_load_loses_and_doubles_nothing_beyond_what_was_in_flight() {
     let (id, key) = (made["id"].as_str().unwrap().to_owned(), made["key"].as_str().unwrap().to_owned());
     let mut keys = vec![made];
     let (mut used_before, mut written_before) = (0, 0);
-    for round in 0..ROUNDS {
+    for round in 0..kills(10) {
         let tally = Tally::default();
         let target = 1 + dice.roll(1500);
         let a_little = Duration::from_micros(dice.roll(2000) as u64);
@@ -104,7 +103,7 @@ fn kill_under_load_loses_and_doubles_nothing_beyond_what_was_in_flight() {
 #[test]
 fn a_server_killed_at_its_first_start_starts_again() {
     let mut dice = Dice(7);
-    for _ in 0..10 {
+    for _ in 0..kills(10) {
         let folder = tempfile::tempdir().unwrap();
         let mut process = crate::server::command()
             .args(["serve", "--http", "--listen", "127.0.0.1:0", "--data-dir"])

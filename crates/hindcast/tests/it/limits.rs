@@ -32,13 +32,17 @@ fn press(server: &Server, key: &str, clients: usize, calls: usize) -> (usize, us
         assert!(reply.json()["result"].is_object(), "{reply:?}");
     }
     for reply in &refused {
-        assert_eq!((reply.status, reply.code()), (429, -32002), "{reply:?}");
-        assert!(reply.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
-        let data = &reply.error()["data"];
-        assert_eq!(data["limit"], data["used"], "{data}");
-        assert!(data["reset_at"].is_string());
+        check_over_the_limit(reply);
     }
     (granted.len(), refused.len())
+}
+
+fn check_over_the_limit(reply: &Reply) {
+    assert_eq!((reply.status, reply.code()), (429, -32002), "{reply:?}");
+    assert!(reply.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+    let data = &reply.error()["data"];
+    assert_eq!(data["limit"], data["used"], "{data}");
+    assert!(data["reset_at"].is_string());
 }
 
 fn used_this_month(data: &std::path::Path, id: &Value) -> u64 {
@@ -128,6 +132,31 @@ fn only_calls_and_reads_count() {
         let before = used_this_month(&server.data, &made["id"]);
         server.rpc(key, method, params);
         assert_eq!(used_this_month(&server.data, &made["id"]) - before, counts, "{method}");
+    }
+}
+
+#[test]
+fn lists_that_a_free_key_asks_for_without_end_count_and_are_refused_at_its_limit() {
+    let server = Server::start(&[]);
+    for method in ["tools/list", "resources/list", "resources/templates/list", "prompts/list"] {
+        let ask = |tier: &str| {
+            let made = server.new_key(&["--tier", tier, "--per-month", "5", "--per-minute", "1000"]);
+            let mut connection = server.connect();
+            let ask = |_| connection.rpc(made["key"].as_str().unwrap(), method, json!({}));
+            let replies: Vec<_> = (0..100).map(ask).collect();
+            (replies, used_this_month(&server.data, &made["id"]))
+        };
+        let (replies, used) = ask("free");
+        let (listed, refused): (Vec<_>, Vec<_>) = replies.iter().partition(|reply| reply.status == 200);
+        // Thirty at once are free, and one in each second from then on; five are in the month.
+        assert!((35..80).contains(&listed.len()), "{method}: {}", listed.len());
+        for reply in refused {
+            check_over_the_limit(reply);
+        }
+        assert_eq!(used, 5, "{method}");
+        let (replies, used) = ask("developer");
+        assert!(replies.iter().all(|reply| reply.status == 200), "{method}");
+        assert_eq!(used, 0, "{method}");
     }
 }
 

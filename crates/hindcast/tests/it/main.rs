@@ -39,6 +39,8 @@ mod letting_go;
 mod license;
 mod limits;
 mod long_history;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod named_files;
 mod overtime;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod page;

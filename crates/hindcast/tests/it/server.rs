@@ -505,6 +505,11 @@ pub(crate) fn eventually(what: &str, mut met: impl FnMut() -> bool) {
     }
 }
 
+/// How often a test kills what it tests: `usual` times, or as often as `HINDCAST_KILLS` says.
+pub(crate) fn kills(usual: usize) -> usize {
+    std::env::var("HINDCAST_KILLS").map_or(usual, |kills| kills.parse().unwrap())
+}
+
 /// Chance that comes out the same every time (SplitMix64).
 pub(crate) struct Dice(pub(crate) u64);
 

@@ -10,6 +10,7 @@ use hindcast_fixtures::Fixture;
 use serde_json::json;
 
 use crate::{
+    confinement::{check_forbidden_calls, layers_in_the_greeting},
     debugger::is_alive,
     hosted::{Hosted, attempt, succeeded},
     server::{HINDCAST, Server, command, eventually},
@@ -90,6 +91,21 @@ fn landlock_keeps_programs_from_files_sockets_signals_and_terminals() {
     let allowed = [("read", "notes.txt"), ("read", "/usr/bin/env"), ("write", "/dev/null")];
     let allowed = attempt(&hosted, Path::new("escapes"), &allowed);
     assert_eq!(succeeded(&allowed).len(), 3, "{allowed}");
+}
+
+#[test]
+fn each_forbidden_system_call_is_refused_without_namespaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let hosted = start_with_open_workspaces(folder.path());
+    put_program(&hosted, &Fixture::c("escapes"), "escapes");
+    check_forbidden_calls(&hosted, Path::new("escapes"));
+}
+
+#[test]
+fn the_greeting_says_that_there_is_landlock_and_no_namespace() {
+    let folder = tempfile::tempdir().unwrap();
+    let layers = layers_in_the_greeting(start_with_open_workspaces(folder.path()));
+    assert!(layers.contains("Landlock") && !layers.contains("namespace"), "{layers}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     process::{Child, Command, Stdio},
+    sync::Barrier,
     time::Duration,
 };
 
@@ -500,4 +501,56 @@ fn a_server_that_stops_ends_its_workers() {
     let (worker, debuggee) = (hosted.worker(), pid_in(&launched));
     hosted.server.stop();
     assert!(!is_alive(worker) && !is_alive(debuggee));
+}
+
+#[test]
+fn an_owner_has_at_most_eight_sessions_by_whatever_keys_and_others_still_get_theirs() {
+    let server = Server::start(&[]);
+    let owner = ["--owner", "ann", "--tier", "enterprise"];
+    let keys = [server.key(&owner), server.key(&owner)];
+    let key = server.tenant_key();
+    let hosted = Hosted { server, key };
+    let sockets = hosted.sockets();
+    let launch = |key: &str| {
+        let arguments = json!({ "program": "/usr/bin/sleep", "args": ["1000"], "record": false });
+        hosted.server.call(key, "debugger/launch", arguments)
+    };
+    let start = Barrier::new(12);
+    let press = |key: &str| {
+        start.wait();
+        launch(key)
+    };
+    let answers: Vec<Value> = std::thread::scope(|scope| {
+        let pressing: Vec<_> =
+            keys.iter().cycle().take(12).map(|key| scope.spawn(move || press(key))).collect();
+        pressing.into_iter().map(|pressing| pressing.join().unwrap()).collect()
+    });
+    let (launched, refused): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer["result"].is_object());
+    assert_eq!((launched.len(), refused.len()), (8, 4), "{answers:#?}");
+    for answer in refused {
+        let data = helpful_error(answer)["data"].clone();
+        assert!(data["details"].as_str().unwrap().contains("8 debug sessions"), "{data}");
+        assert!(data["hint"].as_str().unwrap().contains("debugger/disconnect"), "{data}");
+    }
+    assert_eq!(hosted.workers().len(), 8, "nothing was started for those that are refused");
+    hosted.call("debugger/launch", json!({ "program": "/usr/bin/true", "record": false }));
+    assert_eq!(hosted.workers().len(), 9);
+
+    let end = |answer: &Value| {
+        let session = &answer["result"]["structuredContent"]["session_id"];
+        let ended = hosted.server.call(&keys[0], "debugger/disconnect", json!({ "session_id": session }));
+        assert!(ended["result"].is_object(), "{ended}");
+    };
+    let mut processes = hosted.processes();
+    end(launched[0]);
+    let again = launch(&keys[1]);
+    assert!(again["result"].is_object(), "an end makes room: {again}");
+    processes.extend(hosted.processes());
+    helpful_error(&launch(&keys[1]));
+    for answer in launched[1..].iter().copied().chain([&again]) {
+        end(answer);
+    }
+    hosted.call("debugger/disconnect", json!({}));
+    hosted.is_clean_after(&processes, sockets);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     hosted::{Hosted, for_tenant},
-    server::{Connection, Dice, Server, helpful_error, try_hindcast},
+    server::{Connection, Dice, Server, helpful_error, kills, try_hindcast},
 };
 
 /// Puts a program into the workspace, by one call.
@@ -167,13 +167,12 @@ fn content(number: usize) -> String {
 
 #[test]
 fn a_killed_server_has_every_file_that_it_acknowledged_and_no_half_of_another() {
-    let rounds = std::env::var("HINDCAST_KILLS").map_or(4, |rounds| rounds.parse().unwrap());
     let data = tempfile::tempdir().unwrap();
     let mut dice = Dice(21);
     let mut acknowledged = BTreeMap::new();
     let mut key = None;
     let mut number = 0;
-    for _ in 0..rounds {
+    for _ in 0..kills(4) {
         let server = Server::start_in(data.path(), &[]);
         let key: &String = key.get_or_insert_with(|| server.tenant_key());
         let (address, until_killed) = (server.address, 1 + dice.roll(20));

@@ -18,7 +18,7 @@ use clap::Args;
 
 use super::{document, machine};
 use crate::scratch::ScratchFolder;
-use crate::workspace::{DIST, Profile, Workspace};
+use crate::workspace::{DIST, Profile, RELEASE, Workspace};
 use crate::{command, peers};
 use documents::Part;
 use report::Results;
@@ -50,17 +50,39 @@ pub(crate) struct Options {
     /// Rounds of each embedder
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
+    /// Measure what `cargo build --release` makes, which takes less time to build
+    #[arg(long)]
+    release: bool,
     /// Print the section instead of writing it to docs/benchmarks.md
     #[arg(long)]
     print: bool,
+}
+
+impl Options {
+    /// What was asked for, with the sets by their names.
+    fn command(&self) -> String {
+        let mut command = "cargo xtask bench knowledge".to_owned();
+        for set in self.sets.iter().filter_map(|set| set.file_name()) {
+            command += &format!(" --set {}", set.to_string_lossy());
+        }
+        for files in &self.files {
+            command += &format!(" --files {files}");
+        }
+        if self.release {
+            command += " --release";
+        }
+        command
+    }
 }
 
 /// Measures everything in one run.
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     peers::prepare(workspace)?;
     peers::prepare_knowledge(workspace)?;
-    let hindcast = workspace.build_hindcast(Profile::Dist)?;
-    let measure = build_measure(workspace)?;
+    let (profile, profile_name) =
+        if options.release { (Profile::Release, RELEASE) } else { (Profile::Dist, DIST) };
+    let hindcast = workspace.build_hindcast(profile)?;
+    let measure = build_measure(workspace, profile_name)?;
     let scratch = ScratchFolder::create(workspace, "bench-knowledge")?;
     let watch = machine::TreeWatch::start()?;
 
@@ -79,7 +101,8 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         .map(|&chunks| scale::measure(&measure, chunks, scratch.path()))
         .collect::<Result<Vec<_>>>()?;
     let results = Results {
-        machine: machine::describe()?,
+        command: options.command(),
+        machine: machine::describe_with(profile_name)?,
         neighbours_share: watch.share()?,
         rounds: options.rounds,
         embedding,
@@ -99,8 +122,8 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 }
 
 /// The program that drives the engines themselves.
-fn build_measure(workspace: &Workspace) -> Result<PathBuf> {
-    let arguments = ["build", "--profile", DIST, "--package=hindcast-stores", "--example=measure"];
+fn build_measure(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
+    let arguments = ["build", "--profile", profile, "--package=hindcast-stores", "--example=measure"];
     command::run(&mut workspace.cargo(&arguments))?;
-    Ok(workspace.target.join(DIST).join("examples/measure"))
+    Ok(workspace.target.join(profile).join("examples/measure"))
 }

@@ -24,6 +24,8 @@ const NO_RERANKER: &str = "Nothing was reranked: no cross-encoder was given with
 
 /// Everything one run measured.
 pub(super) struct Results {
+    /// What was asked for.
+    pub(super) command: String,
     pub(super) machine: String,
     pub(super) neighbours_share: f64,
     pub(super) rounds: u16,
@@ -43,7 +45,7 @@ impl Results {
         let mut lines = vec![
             "## Knowledge".to_owned(),
             String::new(),
-            format!("`cargo xtask bench knowledge` on {}.", self.machine),
+            format!("`{}` on {}.", self.command, self.machine),
             String::new(),
         ];
         lines.extend(busy_warning(self.neighbours_share));

@@ -366,9 +366,14 @@ impl Tool for Remove {
 
     async fn call(&self, call: &Call, input: RemoveInput) -> Result<Answer<RemoveView>, Failure> {
         if let Some(ingest) = &input.ingest {
-            self.knowledge.cancel_ingest(&call.caller, ingest)?;
+            let text = match self.knowledge.cancel_ingest(&call.caller, ingest)? {
+                true => {
+                    format!("{ingest} stops after the file it is at; `knowledge/status` tells when it has")
+                }
+                false => format!("{ingest} has ended already; `knowledge/status` tells how"),
+            };
             let content = RemoveView { collection: input.collection, document: None, unwatched: Vec::new() };
-            return Ok(Answer { text: format!("{ingest} stops after the file it is at"), content });
+            return Ok(Answer { text, content });
         }
         if let Some(path) = &input.unwatch {
             let path = Some(path.as_str()).filter(|path| *path != "*");

@@ -44,7 +44,7 @@ struct IngestView {
     ingest: String,
     /// The collection
     collection: String,
-    /// running, done, stopped or failed
+    /// running, stopping, done, stopped or failed
     state: &'static str,
     /// Files that were looked at
     done: u64,
@@ -91,6 +91,7 @@ impl From<IngestStatus> for IngestView {
         let failed = report.map(FileView::failed).unwrap_or_default();
         let failed_count = report.map_or(0, |report| CountsView::from(report).failed);
         let (state, message) = match status.outcome {
+            None if status.is_stopping => ("stopping", "stops after the file it is at".to_owned()),
             None => ("running", status.current),
             Some(Ok(report)) => {
                 let notices: String = report.notices.iter().map(|notice| format!("; {notice}")).collect();

@@ -202,6 +202,7 @@ impl ChunkSource for PostgresKnowledge {
 
     async fn vectors_of(
         &self,
+        collection: CollectionKey,
         model: &str,
         hashes: Vec<TextHash>,
     ) -> Result<Vec<(TextHash, Vec<f32>)>, StoreError> {
@@ -212,10 +213,10 @@ impl ChunkSource for PostgresKnowledge {
             SELECT wanted.hash, found.numbers FROM unnest($1::bytea[]) AS wanted (hash)
             CROSS JOIN LATERAL (
                 SELECT numbers FROM hindcast.chunks JOIN hindcast.vectors ON vectors.chunk = chunks.id AND model = $2
-                WHERE chunks.hash = wanted.hash LIMIT 1
+                WHERE chunks.hash = wanted.hash AND chunks.collection = $3 LIMIT 1
             ) AS found";
         let hashes: Vec<_> = hashes.iter().map(TextHash::as_slice).collect();
-        let rows = self.read().await?.rows(asked, &[&hashes, &kept(model)]).await?;
+        let rows = self.read().await?.rows(asked, &[&hashes, &kept(model), &collection.0]).await?;
         rows.iter().map(|row| Ok((hash(row, 0)?, numbers(row, 1)?))).collect()
     }
 

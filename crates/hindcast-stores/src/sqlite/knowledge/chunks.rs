@@ -254,18 +254,22 @@ impl ChunkSource for SqliteKnowledge {
 
     async fn vectors_of(
         &self,
+        collection: CollectionKey,
         model: &str,
         hashes: Vec<TextHash>,
     ) -> Result<Vec<(TextHash, Vec<f32>)>, StoreError> {
         let model = model.to_owned();
         self.read(move |connection| {
+            // The sign keeps SQLite from walking a whole collection for every hash.
             let mut statement = connection.prepare_cached(
                 "SELECT numbers FROM chunks JOIN vectors ON vectors.chunk = chunks.id AND model = ?2
-                 WHERE hash = ?1 LIMIT 1",
+                 WHERE hash = ?1 AND +collection = ?3 LIMIT 1",
             )?;
             let mut found = Vec::new();
             for hash in hashes {
-                let vector = statement.query_row(params![hash, model], |row| numbers(row, 0)).optional()?;
+                let vector = statement
+                    .query_row(params![hash, model, collection.0], |row| numbers(row, 0))
+                    .optional()?;
                 found.extend(vector.map(|vector| (hash, vector)));
             }
             Ok(found)

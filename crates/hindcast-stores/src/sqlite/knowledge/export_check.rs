@@ -3,27 +3,48 @@
 use rusqlite::{Connection, ErrorCode, OptionalExtension, types::ValueRef};
 use sha2::{Digest, Sha256};
 
+use super::{
+    export_rows::{encoding_fault, row_fault},
+    transfer::EXPORTED,
+};
+
 /// What every export has.
 const TABLES: [&str; 7] = ["format", "collection", "documents", "chunks", "vectors", "tags", "watched"];
 
 /// What exports of older versions lack: the table, a condition that none of its rows fulfils, and what is wrong where one does.
-const NEWER_FAULTS: [(&str, &str, &str); 1] = [(
-    "dates",
-    "a date is of no document",
-    "SELECT 1 FROM moved.dates WHERE typeof(dated) <> 'integer' OR document NOT IN (SELECT key FROM moved.documents)",
-)];
+const NEWER_FAULTS: [(&str, &str, &str); 3] = [
+    (
+        "dates",
+        "a date is of no document, or a document has two",
+        "SELECT 1 FROM moved.dates WHERE document NOT IN (SELECT key FROM moved.documents)
+         UNION ALL SELECT 1 FROM moved.dates GROUP BY document HAVING count(*) > 1",
+    ),
+    (
+        "languages",
+        "a language is of no document, or a document has two",
+        "SELECT 1 FROM moved.languages WHERE document NOT IN (SELECT key FROM moved.documents)
+         UNION ALL SELECT 1 FROM moved.languages GROUP BY document HAVING count(*) > 1",
+    ),
+    (
+        "settings",
+        "it has settings of several collections",
+        "SELECT 1 WHERE (SELECT count(*) FROM moved.settings) > 1",
+    ),
+];
 
 /// Conditions that no row fulfils, and what is wrong where one does. Keys are added to those that are here, so they must be small.
-const FAULTS: [(&str, &str); 9] = [
+const FAULTS: [(&str, &str); 10] = [
     ("the number of collections is not one", "SELECT 1 WHERE (SELECT count(*) FROM moved.collection) <> 1"),
     (
         "a document has a key, a size, a hash or a time that cannot be",
-        "SELECT 1 FROM moved.documents WHERE typeof(key) <> 'integer' OR key NOT BETWEEN 1 AND 1 << 40
-             OR typeof(id) <> 'text' OR length(id) NOT BETWEEN 1 AND 1000 OR typeof(name) <> 'text'
-             OR typeof(original) <> 'blob' OR typeof(text) NOT IN ('text', 'null') OR size IS NOT length(original)
-             OR typeof(hash) <> 'blob' OR length(hash) <> 32 OR typeof(reader) <> 'integer' OR reader NOT BETWEEN 0 AND (1 << 32) - 1
-             OR typeof(created_at) <> 'integer' OR typeof(updated_at) <> 'integer'
-             OR typeof(modified) NOT IN ('integer', 'null')",
+        "SELECT 1 FROM moved.documents WHERE key NOT BETWEEN 1 AND 1 << 40
+             OR size IS NOT length(original) OR length(hash) <> 32 OR reader NOT BETWEEN 0 AND (1 << 32) - 1
+             OR created_at < 0 OR updated_at < 0 OR (path IS NOT NULL AND modified IS NULL)",
+    ),
+    (
+        "two documents have the same name or path",
+        "SELECT 1 FROM moved.documents GROUP BY id HAVING count(*) > 1
+         UNION ALL SELECT 1 FROM moved.documents WHERE path IS NOT NULL GROUP BY path HAVING count(*) > 1",
     ),
     (
         "a document does not have as many passages as it says",
@@ -31,22 +52,19 @@ const FAULTS: [(&str, &str); 9] = [
     ),
     (
         "a passage is of no document",
-        "SELECT 1 FROM moved.chunks WHERE document IS NULL OR document NOT IN (SELECT key FROM moved.documents)",
+        "SELECT 1 FROM moved.chunks WHERE document NOT IN (SELECT key FROM moved.documents)",
     ),
     (
         "a passage has a key, a hash or a place that cannot be",
-        "SELECT 1 FROM moved.chunks JOIN (SELECT key, octet_length(coalesce(text, original)) AS bytes FROM moved.documents)
-             ON key = document
-         WHERE typeof(id) <> 'integer' OR id NOT BETWEEN 1 AND 1 << 40 OR typeof(hash) <> 'blob' OR length(hash) <> 32
-             OR typeof(position) <> 'integer' OR position NOT BETWEEN 0 AND 1 << 40
-             OR typeof(headings) <> 'text' OR typeof(moved.chunks.text) <> 'text'
-             OR typeof(first_byte) <> 'integer' OR typeof(end_byte) <> 'integer' OR first_byte < 0 OR end_byte < first_byte
-             OR end_byte > bytes OR typeof(first_line) <> 'integer' OR typeof(last_line) <> 'integer' OR first_line < 0
-             OR last_line < first_line OR typeof(page) NOT IN ('integer', 'null') OR page < 0 OR is_code NOT IN (0, 1)",
+        "SELECT 1 FROM moved.chunks WHERE id NOT BETWEEN 1 AND 1 << 40 OR length(hash) <> 32
+             OR position NOT BETWEEN 0 AND 1 << 40 OR first_byte < 0 OR end_byte < first_byte
+             OR first_line < 0 OR last_line NOT BETWEEN first_line AND 1 << 40
+             OR (page IS NOT NULL AND page NOT BETWEEN 1 AND 1 << 40) OR is_code NOT IN (0, 1)",
     ),
     (
-        "a vector is of no passage",
-        "SELECT 1 FROM moved.vectors WHERE chunk IS NULL OR chunk NOT IN (SELECT id FROM moved.chunks)",
+        "a vector is of no passage, or a passage has two of one model",
+        "SELECT 1 FROM moved.vectors WHERE chunk NOT IN (SELECT id FROM moved.chunks)
+         UNION ALL SELECT 1 FROM moved.vectors GROUP BY chunk, model HAVING count(*) > 1",
     ),
     (
         "vectors of one model have different lengths",
@@ -58,9 +76,9 @@ const FAULTS: [(&str, &str); 9] = [
          WHERE bytes <> (SELECT length(numbers) FROM main.vectors WHERE main.vectors.model = given.model LIMIT 1)",
     ),
     (
-        "a tag is of no document",
+        "a tag is of no document, or a document has it twice",
         "SELECT 1 FROM moved.tags WHERE document NOT IN (SELECT key FROM moved.documents) OR is_given NOT IN (0, 1)
-             OR typeof(tag) <> 'text'",
+         UNION ALL SELECT 1 FROM moved.tags GROUP BY document, tag HAVING count(*) > 1",
     ),
 ];
 
@@ -83,19 +101,10 @@ pub(super) fn fault(connection: &Connection, models: &[(String, usize)]) -> Opti
 }
 
 fn find(connection: &Connection, models: &[(String, usize)]) -> rusqlite::Result<Option<String>> {
-    let mut kinds = connection.prepare("SELECT name, type FROM moved.sqlite_master")?;
-    let kinds: Vec<(String, String)> =
-        kinds.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
-    // Views and triggers would run what somebody else wrote.
-    if let Some((name, kind)) = kinds.iter().find(|(_, kind)| kind != "table" && kind != "index") {
-        return Ok(Some(format!("it has a {kind}, `{}`", name.escape_debug())));
-    }
-    let mut tables = connection
-        .prepare("SELECT name FROM pragma_table_list WHERE schema = 'moved' AND type = 'table' AND strict")?;
-    let tables: Vec<String> = tables.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    if let Some(missing) = TABLES.iter().find(|wanted| !tables.iter().any(|table| table == *wanted)) {
-        return Ok(Some(format!("it has no table `{missing}`")));
-    }
+    let tables = match tables(connection)? {
+        Ok(tables) => tables,
+        Err(fault) => return Ok(Some(fault)),
+    };
     let sound: String = connection.query_row("PRAGMA moved.quick_check(1)", [], |row| row.get(0))?;
     if sound != "ok" {
         return Ok(Some(DAMAGED.into()));
@@ -105,6 +114,11 @@ fn find(connection: &Connection, models: &[(String, usize)]) -> rusqlite::Result
             connection.query_row("SELECT digest FROM moved.seal", [], |row| row.get(0)).optional()?;
         if seal.as_deref() != Some(&digest(connection)?) {
             return Ok(Some(DAMAGED.into()));
+        }
+    }
+    for table in &tables {
+        if let Some(fault) = encoding_fault(connection, table)? {
+            return Ok(Some(fault));
         }
     }
     for (fault, condition) in FAULTS {
@@ -117,20 +131,48 @@ fn find(connection: &Connection, models: &[(String, usize)]) -> rusqlite::Result
             return Ok(Some(fault.to_owned()));
         }
     }
-    let mut vectors = connection.prepare("SELECT model, numbers FROM moved.vectors")?;
-    let mut rows = vectors.query([])?;
+    row_fault(connection, models)
+}
+
+/// The tables of the file, which must be as an export makes them; those that this program does not know come from a newer one. What
+/// else a schema may have, such as views, triggers and columns that are computed, would run what somebody else wrote.
+fn tables(connection: &Connection) -> rusqlite::Result<Result<Vec<String>, String>> {
+    let expected = Connection::open_in_memory()?;
+    expected.execute_batch(&EXPORTED.replace("moved.", "main."))?;
+    let mut expected = expected.prepare("SELECT sql FROM sqlite_master WHERE name = ?1")?;
+    let mut asked = connection.prepare("SELECT name, type, sql FROM moved.sqlite_master")?;
+    let mut rows = asked.query([])?;
+    let mut tables = Vec::new();
     while let Some(row) = rows.next()? {
-        let (model, numbers) = (row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_blob()?);
-        let expected = models.iter().find(|(known, _)| known == model).map(|(_, length)| *length);
-        let (whole, rest) = numbers.as_chunks();
-        if !rest.is_empty() || whole.is_empty() || expected.is_some_and(|length| length != whole.len()) {
-            return Ok(Some(format!("a vector of `{}` has {} bytes", model.escape_debug(), numbers.len())));
+        let (name, kind): (String, String) = (row.get(0)?, row.get(1)?);
+        let shown = name.escape_debug();
+        if kind != "table" {
+            return Ok(Err(format!("it has a {}, `{shown}`", kind.escape_debug())));
         }
-        if whole.iter().any(|bytes| !f32::from_le_bytes(*bytes).is_finite()) {
-            return Ok(Some("a vector has something that is no number".into()));
+        let sql: String = row.get(2)?;
+        let known: Option<String> = expected.query_row([&name], |row| row.get(0)).optional()?;
+        match known {
+            Some(known) if !known.split_whitespace().eq(sql.split_whitespace()) => {
+                return Ok(Err(format!("its table `{shown}` is not one of an export")));
+            }
+            None if !is_plain(connection, &name)? => {
+                return Ok(Err(format!("its table `{shown}` has more than columns")));
+            }
+            _ => tables.push(name),
         }
     }
-    Ok(None)
+    Ok(match TABLES.iter().find(|wanted| !tables.iter().any(|table| table == *wanted)) {
+        Some(missing) => Err(format!("it has no table `{missing}`")),
+        None => Ok(tables),
+    })
+}
+
+/// Whether a table only keeps what is written to it.
+fn is_plain(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let strict =
+        "SELECT 1 FROM pragma_table_list WHERE schema = 'moved' AND type = 'table' AND strict AND name = ?1";
+    let computed = "SELECT 1 FROM pragma_table_xinfo(?1, 'moved') WHERE hidden <> 0";
+    Ok(connection.prepare(strict)?.exists([table])? && !connection.prepare(computed)?.exists([table])?)
 }
 
 /// Whether the file has a table, which those of older versions may lack.
@@ -179,7 +221,9 @@ mod tests {
     use hindcast_core::{
         Timestamp,
         identity::PrincipalId,
-        knowledge::{Catalogue, ChunkSource, NewChunk, NewDocument, NewVector, Ownership, Place, Tags},
+        knowledge::{
+            Catalogue, ChunkSource, NewChunk, NewDocument, NewVector, Ownership, Place, Tags, hash_of,
+        },
         store::StoreError,
     };
 
@@ -194,7 +238,7 @@ mod tests {
         let vector = Some(NewVector { model: "m".into(), numbers: vec![1.0, 0.0] });
         let place = Place { bytes: (0, 5), lines: (1, 1), page: None };
         let chunk = NewChunk {
-            hash: [1; 32],
+            hash: hash_of("", "words"),
             headings: String::new(),
             text: "words".into(),
             place,
@@ -215,7 +259,7 @@ mod tests {
             tags: Tags { own: vec!["t".into()], given: Vec::new() },
             original: b"words".to_vec(),
             text: None,
-            hash: [2; 32],
+            hash: Sha256::digest(b"words").into(),
             source: None,
             chunks: vec![chunk],
             now,
@@ -252,6 +296,33 @@ mod tests {
             "UPDATE chunks SET document = 77; UPDATE documents SET chunks = 0",
             "UPDATE tags SET document = 77",
             "UPDATE dates SET document = 77",
+            "INSERT INTO dates SELECT * FROM dates",
+            "UPDATE documents SET hash = zeroblob(32)",
+            "UPDATE documents SET original = CAST('sword' AS BLOB)",
+            "UPDATE documents SET path = '/a'",
+            "INSERT INTO documents SELECT key + 1, id, name, description, mime_type, source_type, reader, size, 0, hash,
+                 created_at, updated_at, path, modified, original, text FROM documents",
+            "UPDATE chunks SET text = 'sword'",
+            "UPDATE chunks SET headings = 'else'",
+            "UPDATE chunks SET hash = zeroblob(32)",
+            "UPDATE chunks SET last_line = 9223372036854775807",
+            "UPDATE chunks SET page = 0",
+            "INSERT INTO vectors SELECT * FROM vectors",
+            "UPDATE vectors SET model = '../m'",
+            "UPDATE settings SET model = 'ollama:' || char(27)",
+            "UPDATE settings SET vectors_by = '.'",
+            "UPDATE settings SET language = 'tlh'",
+            "UPDATE settings SET passage_bytes = 199",
+            "INSERT INTO settings SELECT * FROM settings",
+            "INSERT INTO languages VALUES (77, 'de')",
+            "UPDATE tags SET tag = ''",
+            "UPDATE collection SET id = 'a/b'",
+            "UPDATE collection SET name = ' '",
+            "UPDATE documents SET id = '..'",
+            "CREATE INDEX x ON chunks (position)",
+            "CREATE TABLE x (a INTEGER, b AS (a + 1) STORED)",
+            "ALTER TABLE tags ADD COLUMN x TEXT",
+            "CREATE TABLE x (a TEXT) STRICT; INSERT INTO x VALUES (CAST(x'ff' AS TEXT))",
             "DELETE FROM collection",
             "DROP TABLE chunks; CREATE VIEW chunks AS SELECT 1",
             "CREATE TRIGGER x AFTER INSERT ON tags BEGIN DELETE FROM tags; END",
@@ -275,7 +346,7 @@ mod tests {
         let changed = Connection::open(&damaged).unwrap().execute_batch("UPDATE chunks SET text = 'wordz'");
         changed.unwrap();
         let told = store.exported(&damaged, &models).await.unwrap_err().to_string();
-        assert!(told.ends_with("bytes of it were changed"), "{told}");
+        assert!(told.contains("bytes of it were changed · hint: "), "{told}");
         let bytes = std::fs::read(&good).unwrap();
         let mut refused = 0;
         for at in (200..bytes.len()).step_by(211) {
@@ -284,7 +355,7 @@ mod tests {
             std::fs::write(&damaged, flipped).unwrap();
             if let Err(error) = store.exported(&damaged, &models).await {
                 let told = error.to_string();
-                assert!(!told.contains(['\n', '*']) && told.len() < 300, "byte {at}: {told}");
+                assert!(!told.contains(['\n', '*']) && told.len() < 400, "byte {at}: {told}");
                 refused += 1;
             }
         }

@@ -7,6 +7,8 @@ mod catalogue;
 mod chunks;
 mod documents;
 mod export_check;
+mod export_file;
+mod export_rows;
 mod moving;
 mod schema;
 mod transfer;

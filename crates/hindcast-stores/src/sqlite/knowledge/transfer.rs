@@ -14,13 +14,15 @@ use super::{
     Change, SqliteKnowledge,
     catalogue::collection_by_key,
     export_check::{digest, fault, has_table, is_damage},
+    export_file::PartialFile,
     next_generation,
 };
 
 /// Grows when a reader of older files could not read newer ones.
 const FORMAT: i64 = 1;
 
-const TABLES: &str = "
+/// The tables of an export. Older ones lack the last; a table that is there never changes, or older files are not as this says.
+pub(super) const EXPORTED: &str = "
     CREATE TABLE moved.format (version INTEGER NOT NULL) STRICT;
     CREATE TABLE moved.collection (id TEXT NOT NULL, name TEXT NOT NULL) STRICT;
     CREATE TABLE moved.documents (
@@ -56,23 +58,19 @@ pub struct MovedCollection {
 }
 
 impl SqliteKnowledge {
-    /// Writes a collection to a file that is not there yet, as of one moment.
+    /// Writes a collection to a file that is not there yet, as of one moment. The file has its name only when all of it is written.
     pub async fn export_collection(
         &self,
         key: CollectionKey,
         file: &Path,
     ) -> Result<MovedCollection, StoreError> {
-        let (file, name) = (file.to_owned(), attached_name(file)?);
+        let file = file.to_owned();
         self.on_writer(move |connection| {
-            if file.exists() {
-                return Err(StoreError::Exists(format!("the file `{}`", file.display())));
-            }
-            let written = with_attached(connection, &name, || export(connection, key));
-            if written.is_err() {
-                // Half a collection is none.
-                let _ = std::fs::remove_file(&file);
-            }
-            written
+            let partial = PartialFile::beside(&file)?;
+            let name = attached_name(partial.path())?;
+            let written = with_attached(connection, &name, || export(connection, key))?;
+            partial.finish(&file)?;
+            Ok(written)
         })
         .await
     }
@@ -128,8 +126,11 @@ fn check(connection: &Connection, file: &str, models: &[(String, usize)]) -> Res
 
 fn no_export(file: &str, reason: &str) -> StoreError {
     // The library repeats what is in a damaged file.
-    let reason: String = reason.chars().take_while(|char| !char.is_control()).take(120).collect();
-    StoreError::Corrupt(format!("`{file}` is not an export of hindcast, or is damaged: {reason}"))
+    let reason: String = reason.chars().take_while(|char| !char.is_control()).take(160).collect();
+    StoreError::Corrupt(format!(
+        "`{file}` is not an export of hindcast, or is damaged: {reason} · hint: nothing of it was imported; export the \
+         collection again where it comes from"
+    ))
 }
 
 fn attached_name(file: &Path) -> Result<String, StoreError> {
@@ -164,8 +165,9 @@ fn with_attached<T>(
 fn export(connection: &Connection, key: CollectionKey) -> Result<MovedCollection, StoreError> {
     let Collection { id, name, .. } = collection_by_key(connection, key)?;
     let write = || {
-        connection.execute_batch("BEGIN")?;
-        connection.execute_batch(TABLES)?;
+        // What is written belongs to nobody yet: a journal beside it would only be left when this process is killed.
+        connection.execute_batch("PRAGMA moved.journal_mode = MEMORY; BEGIN")?;
+        connection.execute_batch(EXPORTED)?;
         connection.execute("INSERT INTO moved.format VALUES (?1)", [FORMAT])?;
         connection.execute("INSERT INTO moved.collection VALUES (?1, ?2)", params![id, name])?;
         for copy in [
@@ -283,7 +285,7 @@ fn import(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> 
     write().map_err(unavailable)
 }
 
-/// What was decided for the collection, and the languages of its documents. A size that could not be decided here is not taken.
+/// What was decided for the collection, and the languages of its documents.
 fn import_settings(connection: &Connection, key: CollectionKey, documents: i64) -> rusqlite::Result<()> {
     connection.execute(
         "UPDATE main.documents SET language = moved.languages.language FROM moved.languages
@@ -292,8 +294,7 @@ fn import_settings(connection: &Connection, key: CollectionKey, documents: i64) 
     )?;
     connection.execute(
         "UPDATE main.collections SET model = moved.settings.model, language = moved.settings.language, vectors_by =
-             moved.settings.vectors_by, passage_bytes = CASE WHEN moved.settings.passage_bytes BETWEEN 200 AND 8000
-             THEN moved.settings.passage_bytes END
+             moved.settings.vectors_by, passage_bytes = moved.settings.passage_bytes
          FROM moved.settings WHERE main.collections.key = ?1",
         [key.0],
     )?;

@@ -8,11 +8,17 @@ use std::{
 use anyhow::{Context, Result};
 use hindcast_services::knowledge::{Format, answer_extraction};
 
-/// A good reader needs a fraction of it for the largest documents.
+/// A good reader needs a part of it for the largest documents: 2.2 GB for a page of HTML of 100 MB, 240 MB for as much plain text.
 #[cfg(unix)]
 const MEMORY: u64 = 4 << 30;
 #[cfg(unix)]
 const CPU_SECONDS: u64 = 120;
+
+/// The same for PDF, of which a small file may unpack to much. A manual of 300 pages needs 60 MB.
+#[cfg(unix)]
+const PDF_MEMORY: u64 = 3 << 29;
+#[cfg(unix)]
+const PDF_CPU_SECONDS: u64 = 60;
 
 /// The same for source code, which is not packed and not large.
 #[cfg(unix)]
@@ -44,9 +50,10 @@ pub(super) fn end_with_our_parent() -> Result<()> {
 #[cfg(unix)]
 fn limit_ourselves(format: Format) -> Result<()> {
     use nix::sys::resource::{Resource, setrlimit};
-    let (memory, seconds) = match format.is_code() || format == Format::Docstrings {
-        true => (CODE_MEMORY, CODE_CPU_SECONDS),
-        false => (MEMORY, CPU_SECONDS),
+    let (memory, seconds) = match format {
+        Format::Pdf => (PDF_MEMORY, PDF_CPU_SECONDS),
+        format if format.is_code() || format == Format::Docstrings => (CODE_MEMORY, CODE_CPU_SECONDS),
+        _ => (MEMORY, CPU_SECONDS),
     };
     setrlimit(Resource::RLIMIT_AS, memory, memory)?;
     setrlimit(Resource::RLIMIT_CPU, seconds, seconds)?;

@@ -1,5 +1,7 @@
 //! `kill -9` while documents are taken in: each is wholly there or wholly not, and a second run completes.
 
+mod damage;
+
 use std::{
     collections::HashSet,
     io::{BufRead as _, BufReader},

@@ -21,12 +21,15 @@ fn filters_apply_before_the_best_are_chosen() {
         let text = format!("# Heron {number}\n\nThe heron, a heron, number {number} of many herons.");
         std::fs::write(files.path().join(format!("{number}.md")), text).unwrap();
     }
-    let quiet =
-        "---\ntags: [quiet]\n---\nAmong the many birds that live at the lake there is also one heron.";
+    let quiet = "---\ntags: [quiet]\ndate: 2019-05-01\n---\nAmong the many birds that live at the lake there is also one heron.";
     std::fs::write(files.path().join("rare/lake.md"), quiet).unwrap();
     std::fs::write(files.path().join("report.pdf"), pdf(&["Somewhere in this report a heron is named."]))
         .unwrap();
     knowledge(data.path(), &["add", "birds", files.path().to_str().unwrap()]);
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("pond.md"), "Of all the ponds in the country this one has had a heron.")
+        .unwrap();
+    knowledge(data.path(), &["add", "ponds", other.path().to_str().unwrap()]);
     let found = |filter: &[&str]| -> Vec<String> {
         let mut arguments = vec!["search", "heron", "--min-relevance", "0"];
         arguments.extend(filter);
@@ -38,6 +41,9 @@ fn filters_apply_before_the_best_are_chosen() {
     assert_eq!(found(&["--path", "/rare/"]), ["lake"]);
     assert_eq!(found(&["--mime-type", "application/pdf"]), ["report"]);
     assert_eq!(found(&["--tag", "quiet"]), ["lake"]);
+    assert_eq!(found(&["--until", "2020-01-01"]), ["lake"]);
+    assert!(!found(&["--since", "2020-01-01", "--limit", "50"]).contains(&"lake".to_owned()));
+    assert_eq!(found(&["--collection", "ponds"]), ["pond"]);
     assert!(found(&["--tag", "loud"]).is_empty());
     let answer = knowledge(data.path(), &["search", "heron", "--tag", "loud"]);
     assert!(answer["notices"].to_string().contains("no document fits the filters"), "{answer}");

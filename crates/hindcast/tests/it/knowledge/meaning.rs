@@ -101,3 +101,28 @@ fn without_a_model_documents_are_found_by_words_and_that_is_said() {
     let stats = client.read_json("resource://knowledge/house/stats");
     assert_eq!(stats["healthStatus"]["hasMissingVectors"], true, "{stats}");
 }
+
+#[test]
+fn a_long_file_tells_how_far_its_passages_are_embedded() {
+    let Some(peers) = sdk::peers() else { return };
+    let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let model = peers.join("models/all-MiniLM-L6-v2");
+    let pulled =
+        crate::server::try_hindcast(data.path(), &["models", "pull", "--from", model.to_str().unwrap()]);
+    assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
+    let part = |number| format!("# Part {number}\n\nThe heron {number} stands in the water.\n\n");
+    std::fs::write(files.path().join("long.md"), (0..600).map(part).collect::<String>()).unwrap();
+    let mut client = Client::over(data, &[]);
+    let request = json!({ "collection": "birds", "paths": [files.path()], "background": true });
+    let ingest = client.call("knowledge/add", request)["ingest"].clone();
+    let mut told = Vec::new();
+    super::until("it has ended", || {
+        let status = client.call("knowledge/status", json!({ "ingest": ingest }));
+        let status = &status["ingests"][0];
+        let embedded = status["message"].as_str().unwrap().strip_suffix(" of 600 passages embedded");
+        told.extend(embedded.map(|embedded| embedded.rsplit(' ').next().unwrap().parse::<u64>().unwrap()));
+        status["state"] != "running"
+    });
+    told.dedup();
+    assert!(told.is_sorted() && told.iter().any(|embedded| (1..600).contains(embedded)), "{told:?}");
+}

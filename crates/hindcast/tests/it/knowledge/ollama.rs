@@ -155,6 +155,8 @@ fn a_model_server_that_hangs_keeps_nobody_waiting() {
         client.call("knowledge/add", json!({ "collection": "x", "name": "n", "text": "the otter swims" }));
         let begin = std::time::Instant::now();
         let health = client.read_json("resource://system/health");
+        // The probe waits for two seconds.
+        assert!(begin.elapsed().as_secs() < 6, "{:?}", begin.elapsed());
         assert_eq!(health["components"]["ollama"]["status"], "Degraded", "{health}");
         let asked = client.request(
             "tools/call",

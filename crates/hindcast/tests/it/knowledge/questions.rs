@@ -17,6 +17,9 @@ use crate::sdk;
 
 const QUESTIONS: &str = include_str!("questions/questions.tsv");
 
+/// Questions about a source tree, as its developers ask them, by somebody who had not seen what is found.
+const ABOUT_SOURCE: &str = include_str!("questions/source_questions.tsv");
+
 /// Questions that avoid the documents' own words. They show how far the usual model is from a reader who understands.
 const PARAPHRASES: &str = include_str!("questions/paraphrases.tsv");
 
@@ -62,9 +65,15 @@ const FEW: &[&str] = &["library/csv", "library/copy", "library/sqlite3"];
 /// What none of the documents answers, in German, French, Japanese and English.
 const UNANSWERED: &str = include_str!("questions/unanswered.tsv");
 
+/// The same, written by somebody who had not seen what is found, after the limits of relevance were set. Ten of them are about
+/// computing. They are asked with `HINDCAST_ORACLES=full`.
+const UNANSWERED_FRESH: &str = include_str!("questions/unanswered_fresh.tsv");
+
 /// The most relevant that a passage may be for a question which nothing answers: a question in English reaches 0.18 among a few
 /// documents. In English it holds only there.
 const MOST_WITHOUT_ANSWER: f64 = 0.25;
+/// The same for the fresh ones: a question about Excel shares that name with Python's reader of its files.
+const MOST_OF_FRESH: f64 = 0.4;
 
 /// A question, the files that answer it, and what the passage must have.
 struct Question {
@@ -112,6 +121,17 @@ fn copy(from: &Path, to: &Path, taken: &mut Vec<PathBuf>) {
     taken.push(to.to_owned());
 }
 
+fn copy_source_tree(from: &Path, to: &Path, taken: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(from)
+        .unwrap_or_else(|_| panic!("`{}` is missing · hint: `cargo xtask peers`", from.display()))
+    {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "py") {
+            copy(&path, &to.join(path.file_name().unwrap()), taken);
+        }
+    }
+}
+
 /// Puts the documents together in a folder.
 fn corpus(documents: &Path, folder: &Path, is_full: bool) -> Vec<PathBuf> {
     let mut taken = Vec::new();
@@ -140,6 +160,13 @@ fn corpus(documents: &Path, folder: &Path, is_full: bool) -> Vec<PathBuf> {
             copy(&share.join("debian-reference").join(&name), &folder.join("debian").join(&name), &mut taken);
         }
     }
+    if is_full {
+        copy_source_tree(
+            &documents.join("usr/lib/python3/dist-packages/click"),
+            &folder.join("click"),
+            &mut taken,
+        );
+    }
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/knowledge/questions");
     for part in ["notes", "source"] {
         for entry in fs::read_dir(own.join(part)).unwrap() {
@@ -150,19 +177,35 @@ fn corpus(documents: &Path, folder: &Path, is_full: bool) -> Vec<PathBuf> {
     taken
 }
 
+/// How much of a passage an answer shows.
+#[derive(Clone, Copy, PartialEq)]
+enum Shown {
+    /// All of it, as with `context`.
+    Whole,
+    /// What fits into five thousand bytes for five hits, as it is by default.
+    Part,
+}
+
 /// Where the right passage stands among the first five, by question.
-fn places(client: &mut Client, questions: &[Question], mode: &str) -> Vec<Option<usize>> {
+fn places(
+    client: &mut Client,
+    questions: &[Question],
+    path: Option<&str>,
+    shown: Shown,
+) -> Vec<Option<usize>> {
+    let context = u8::from(shown == Shown::Whole);
     let ask = |question: &Question| {
-        // With `context` passages are whole.
-        let arguments = json!({ "query": question.text, "limit": 5, "mode": mode, "context": 1 });
+        let arguments = json!({ "query": question.text, "limit": 5, "path": path, "context": context });
         let answer = client.call("knowledge/search", arguments);
         let hits = answer["hits"].as_array().cloned().unwrap_or_default();
         let place = hits.iter().position(|hit| question.is_answered_by(hit));
-        hits.iter().for_each(assert_cited);
+        if shown == Shown::Whole {
+            hits.iter().for_each(assert_cited);
+        }
         if place != Some(0) {
             let seen: Vec<_> =
                 hits.iter().map(|hit| format!("{} {}", hit["path"], hit["headings"])).collect();
-            println!("{place:?} {mode}: {}\n    {}", question.text, seen.join("\n    "));
+            println!("{place:?}: {}\n    {}", question.text, seen.join("\n    "));
         }
         place
     };
@@ -258,17 +301,28 @@ fn assert_nothing_is_found(client: &mut Client) {
 }
 
 /// What the documents do not answer is answered with nothing, or, where the model cannot tell, with little relevance.
-fn assert_nothing_answers(client: &mut Client, is_full: bool) {
+fn assert_nothing_answers(client: &mut Client, questions: &str, most: f64, is_full: bool) {
     let mut foreign = Vec::new();
-    for (language, question) in UNANSWERED.lines().map(|line| line.split_once('\t').unwrap()) {
+    for (language, question) in questions.lines().map(|line| line.split_once('\t').unwrap()) {
         let answer = client.call("knowledge/search", json!({ "query": question }));
         let Some(best) = answer["hits"][0]["score"].as_f64() else { continue };
         println!("{best:.2} though nothing answers: {question}");
         let is_english = language == "en";
-        assert!(best <= MOST_WITHOUT_ANSWER || (is_english && is_full), "{best}: {question}");
-        foreign.extend((!is_english).then_some(question));
+        assert!(best <= most || (is_english && is_full), "{best}: {question}");
+        foreign.extend((!is_english).then(|| question.to_owned()));
     }
     assert!(foreign.len() <= 2, "{foreign:?}");
+}
+
+/// By meaning alone nothing is relevant to a question in a language that the model does not know, and the answer says what to do.
+fn assert_meaning_in_foreign_language_is_explained(client: &mut Client) {
+    for (question, is_explained) in
+        [("Wie schütze ich eine Verbindung?", true), ("How is a connection protected?", false)]
+    {
+        let answer = client.call("knowledge/search", json!({ "query": question, "mode": "dense" }));
+        let notices = answer["notices"].to_string();
+        assert_eq!(notices.contains("`mode` hybrid or lexical"), is_explained, "{question}: {notices}");
+    }
 }
 
 fn share(places: &[Option<usize>], within: usize) -> f64 {
@@ -296,11 +350,15 @@ fn the_right_passage_of_real_documents_comes_first() {
     let added = knowledge(data.path(), &["add", "everything", folder.path().to_str().unwrap()]);
     assert_eq!(added["notices"], json!([]), "{}", added["notices"]);
     let mut client = Client::over(data, &[]);
-    let places = places(&mut client, &questions, "hybrid");
+    let places = places(&mut client, &questions, None, Shown::Whole);
     let name = questions.iter().position(|question| question.text == "check_same_thread").unwrap();
     assert_eq!(places[name], Some(0), "a name of the source comes first where it is explained");
     assert_nothing_is_found(&mut client);
-    assert_nothing_answers(&mut client, is_full);
+    assert_nothing_answers(&mut client, UNANSWERED, MOST_WITHOUT_ANSWER, is_full);
+    if is_full {
+        assert_nothing_answers(&mut client, UNANSWERED_FRESH, MOST_OF_FRESH, is_full);
+    }
+    assert_meaning_in_foreign_language_is_explained(&mut client);
     let (first, five) = (share(&places, 1), share(&places, 5));
     println!(
         "{} questions: first {:.1} %, in the first five {:.1} %",
@@ -310,7 +368,15 @@ fn the_right_passage_of_real_documents_comes_first() {
     );
     assert!(first >= 0.85 && five >= 0.97, "first {first}, five {five}");
     if is_full {
-        let places = self::places(&mut client, &self::questions(PARAPHRASES), "hybrid");
+        let places = self::places(&mut client, &questions, None, Shown::Part);
+        let (first, five) = (share(&places, 1), share(&places, 5));
+        println!("in parts: first {:.1} %, in the first five {:.1} %", 100.0 * first, 100.0 * five);
+        assert!(first >= 0.8 && five >= 0.95, "in parts: first {first}, five {five}");
+        let places = self::places(&mut client, &self::questions(ABOUT_SOURCE), Some("/click/"), Shown::Whole);
+        let (first, five) = (share(&places, 1), share(&places, 5));
+        println!("source: first {:.1} %, in the first five {:.1} %", 100.0 * first, 100.0 * five);
+        assert!(first >= 0.7 && five >= 0.9, "source: first {first}, five {five}");
+        let places = self::places(&mut client, &self::questions(PARAPHRASES), None, Shown::Whole);
         let (first, five) = (share(&places, 1), share(&places, 5));
         println!("paraphrases: first {:.1} %, in the first five {:.1} %", 100.0 * first, 100.0 * five);
         assert!(first >= 0.15 && five >= 0.3, "paraphrases: first {first}, five {five}");

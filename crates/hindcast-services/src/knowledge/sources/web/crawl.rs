@@ -40,6 +40,8 @@ impl Limits {
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const MOST_REDIRECTS: usize = 5;
 const MOST_SITEMAPS: usize = 50;
+/// A rule is tested against a path this often in one walk: hundreds of rules for ten thousands of links. A hostile site has more.
+const MOST_RULE_TESTS: usize = 10_000_000;
 /// What the standard allows.
 const LARGEST_SITEMAP: u64 = 50 << 20;
 
@@ -81,6 +83,7 @@ pub(super) struct Crawl {
     known_maps: HashSet<String>,
     read_maps: usize,
     seen: HashSet<String>,
+    rule_tests: usize,
     asked: usize,
     bytes: u64,
     /// What was left out, and why.
@@ -101,6 +104,7 @@ impl Crawl {
             known_maps: HashSet::new(),
             read_maps: 0,
             seen: HashSet::new(),
+            rule_tests: 0,
             asked: 0,
             bytes: 0,
             notices: Vec::new(),
@@ -204,6 +208,9 @@ impl Crawl {
             let host = target.host_str().unwrap_or_default();
             return Err(format!("it leads to another host, `{host}` · hint: give the address there"));
         }
+        if has_secret(&target) {
+            return Err("it leads to an address with a user or password in it".into());
+        }
         // The page that was given itself may lead out of its folder.
         if depth == 0 && self.follows {
             self.root = folder_of(&target);
@@ -216,11 +223,30 @@ impl Crawl {
     fn enqueue(&mut self, mut url: Url, depth: usize) {
         url.set_fragment(None);
         let is_here = is_same_host(&url, &self.root) && url.path().starts_with(self.root.path());
-        let is_known = url.as_str().len() > 2000 || self.seen.contains(url.as_str());
-        if is_here && !is_known && self.robots.allow(path_of(&url)) && looks_readable(&url) {
-            self.seen.insert(url.to_string());
+        // One more than is read shows that there is more.
+        let is_enough = self.asked + self.waiting.len() > self.limits.pages;
+        let is_plain = url.as_str().len() <= 2000 && !has_secret(&url) && looks_readable(&url);
+        let is_wanted = is_here && !is_enough && is_plain;
+        if is_wanted && self.seen.insert(url.to_string()) && self.is_allowed(&url) {
             self.waiting.push_back((url, depth));
         }
+    }
+
+    /// Whether the site's rules allow a page. Once too many were tested, nothing more is allowed.
+    fn is_allowed(&mut self, url: &Url) -> bool {
+        if self.rule_tests > MOST_RULE_TESTS {
+            return false;
+        }
+        self.rule_tests += self.robots.rules();
+        if self.rule_tests > MOST_RULE_TESTS {
+            self.notices.push(format!(
+                "not every link was followed: the site's robots.txt has {} rules, too many for its links; left out from `{url}` on · hint: \
+                 add parts of the site by themselves",
+                self.robots.rules()
+            ));
+            return false;
+        }
+        self.robots.allow(path_of(url))
     }
 
     /// The site's robots.txt. A site that has none allows everything; one that fails to say is left alone.
@@ -333,6 +359,11 @@ pub(super) fn is_same_host(one: &Url, other: &Url) -> bool {
     matches!(one.scheme(), "http" | "https") && one.host_str() == other.host_str() && port(one) == port(other)
 }
 
+/// Whether an address has a user or password in it, which would be kept and shown.
+pub(super) fn has_secret(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
 fn path_of(url: &Url) -> &str {
     &url[url::Position::BeforePath..url::Position::AfterQuery]
 }
@@ -383,6 +414,7 @@ mod tests {
                 }
                 "/list.xml" => (200, None, "<urlset><loc>/page</loc>".to_owned() + &" ".repeat(400)),
                 "/loop/" => (302, Some("again".to_owned()), String::new()),
+                "/secret/" => (302, Some("https://ann:hunter2@site.example/open/".to_owned()), String::new()),
                 "/loop/again" => (302, Some("/loop/".to_owned()), String::new()),
                 _ => (200, None, "<a href='a/'>a</a><a href='b/'>b</a>".to_owned() + &"x".repeat(64)),
             };
@@ -414,6 +446,39 @@ mod tests {
             pages("https://site.example/docs/", Limits { depth: 30, bytes: 1000, ..limits });
         assert_eq!((count, notices.len()), (10, 1), "{notices:?}");
         assert_eq!(pages("https://site.example/loop/", limits).0, 0);
+    }
+
+    /// A site with so many rules that testing every link against all of them would take minutes.
+    struct Ruled;
+
+    impl Web for Ruled {
+        fn get(&self, url: &str, _limit: u64) -> Result<WebAnswer, WebError> {
+            let url = Url::parse(url).unwrap();
+            let body: String = match url.path() {
+                "/robots.txt" => {
+                    let rules = (0..20_000).map(|rule| format!("Disallow: /*a*{rule}*z\n"));
+                    "User-agent: *\n".to_owned() + &rules.collect::<String>()
+                }
+                path => (0..1000).map(|link| format!("<a href='{path}{link}a/'>a</a>")).collect(),
+            };
+            let mime_type = Some("text/html".into());
+            Ok(WebAnswer { status: 200, location: None, mime_type, body: body.into_bytes() })
+        }
+    }
+
+    #[test]
+    fn a_site_with_too_many_rules_for_its_links_is_read_as_far_as_its_rules_can_be_tested() {
+        let limits =
+            Limits { pages: 5000, bytes: 1 << 30, page_bytes: 1 << 20, depth: 3, pause: Duration::ZERO };
+        let start = "https://site.example/docs/".parse().unwrap();
+        let mut crawl = Crawl::begin(Arc::new(Ruled), start, limits).unwrap();
+        let pages = std::iter::from_fn(|| crawl.next()).count();
+        assert_eq!(pages, MOST_RULE_TESTS / 20_000);
+        assert!(
+            crawl.notices.len() == 1 && crawl.notices[0].contains("has 20000 rules"),
+            "{:?}",
+            crawl.notices
+        );
     }
 
     #[test]
@@ -455,6 +520,16 @@ mod tests {
         assert!(
             matches!(reason("https://site.example/page.xml"), (said, true) if said.contains("no sitemap"))
         );
+    }
+
+    #[test]
+    fn a_password_that_a_site_puts_into_an_address_is_not_kept() {
+        let limits = Limits { pages: 50, bytes: 1 << 20, page_bytes: 1000, depth: 3, pause: Duration::ZERO };
+        let start = "https://site.example/secret/".parse().unwrap();
+        let mut crawl = Crawl::begin(Arc::new(Endless), start, limits).unwrap();
+        let Some(PageOutcome::Failed(reason)) = crawl.next().map(|page| page.outcome) else { panic!() };
+        assert!(reason.contains("a user or password") && !reason.contains("hunter2"), "{reason}");
+        assert!(crawl.next().is_none());
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crawl::{Crawl, Limits, Page, PageOutcome};
 
 /// Whether something that was given is an address.
 pub(super) fn is_address(text: &str) -> bool {
-    text.starts_with("https://") || text.starts_with("http://")
+    let is = |scheme: &str| text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
+    is("https://") || is("http://")
 }
 
 impl KnowledgeService {
@@ -87,7 +88,7 @@ impl KnowledgeService {
             return Err(OFF.into());
         }
         let url = Url::parse(address).map_err(|error| format!("it is not an address: {error}"))?;
-        if !url.username().is_empty() || url.password().is_some() {
+        if crawl::has_secret(&url) {
             return Err(
                 "it has a user or password in it · hint: give an address that anybody can read".into()
             );

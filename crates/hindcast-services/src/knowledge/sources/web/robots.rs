@@ -62,6 +62,11 @@ impl Robots {
         }
     }
 
+    /// How many rules a path is tested against.
+    pub(super) fn rules(&self) -> usize {
+        self.rules.len()
+    }
+
     /// Whether a path, with its query, may be read: the longest pattern decides, and permission where two are as long.
     pub(super) fn allow(&self, path: &str) -> bool {
         let path = normal(path, "*$");
