@@ -117,8 +117,8 @@ impl DataFolder {
         self.0.join("knowledge.db")
     }
 
-    /// By this processes agree who watches which folder.
-    pub(crate) fn watch_lock(&self) -> PathBuf {
+    /// By this processes agree who watches which folder, and see that others add documents.
+    pub(crate) fn knowledge_lock(&self) -> PathBuf {
         let path = self.0.join("watching.lock");
         // Made here, so that others cannot lock it. Without it folders are watched without a lock, which is told.
         drop(private().create(true).truncate(false).open(&path));

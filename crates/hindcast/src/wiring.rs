@@ -168,7 +168,7 @@ pub(crate) fn knowledge(
                 allowed_folders: config.knowledge.allowed_folders.clone(),
                 forbidden_folders: vec![config.data_dir.clone(), workspaces::folder(config)],
             },
-            watch_lock: Some(folder.watch_lock()),
+            lock_file: Some(folder.knowledge_lock()),
             extractor: std::env::current_exe().map_or(Extractor::Here, Extractor::Program),
             ollama_is_expected: ollama_url.is_some_and(|url| url != "off"),
             chat_model: config.knowledge.chat_model.clone(),

@@ -52,6 +52,10 @@ pub trait LexicalRead: Send + Sync {
 
 /// Changes. What was changed is found and kept once it is committed.
 pub trait LexicalWrite: LexicalRead {
+    /// Begins a run of changes, of which there is one at a time. If the index loses its files before the run is committed, the commit
+    /// fails with `Corrupt`: the changes alone would look like everything.
+    fn begin(&self);
+
     /// Adds chunks; a chunk that is there already is replaced.
     fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError>;
 

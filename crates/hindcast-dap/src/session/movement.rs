@@ -255,7 +255,10 @@ impl Session {
         let stepping = match &self.plan {
             Plan::Step(step) if *pokes > 0 => step.connection,
             _ => {
-                self.pump(None);
+                let until = self.tell_again.front().copied();
+                if !self.pump(until) && until.is_some() {
+                    self.tell_again();
+                }
                 return;
             }
         };
@@ -276,6 +279,7 @@ impl Session {
             }
         }
         self.plan = Plan::Continue;
+        self.tell_again.clear();
         if let Some(pump) = &self.pump {
             pump.drain();
         }

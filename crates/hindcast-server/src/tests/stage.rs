@@ -192,7 +192,7 @@ fn knowledge(folder: &Path, events: &Events, clock: Arc<dyn Clock>) -> Arc<Knowl
         events: events.clone(),
         clock,
         policy: KnowledgePolicy {
-            watch_lock: None,
+            lock_file: None,
             max_file_bytes: 1 << 20,
             owner_bytes: 1 << 30,
             disk: None,

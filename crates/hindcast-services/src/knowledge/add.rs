@@ -1,6 +1,7 @@
 //! Taking documents in: each wholly or not at all, and only what changed.
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
     pin::pin,
     sync::{
@@ -129,6 +130,13 @@ pub struct SkippedKind {
     pub reason: String,
     /// How many.
     pub files: u64,
+}
+
+impl fmt::Display for SkippedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, reason, files } = self;
+        write!(f, "{files} {} {kind}: {reason}", if *files == 1 { "file" } else { "files" })
+    }
 }
 
 /// What became of everything.

@@ -1,11 +1,11 @@
 //! Hits as they are told: each passage once, and whether its file still says so.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fs::Metadata, io::ErrorKind, path::Path};
 
 use hindcast_core::knowledge::{FoundChunk, SourceFile};
 use sha2::{Digest, Sha256};
 
-use super::{Hit, sources::file_of};
+use super::{FileState, Hit, sources::file_of};
 
 /// A file larger than this is not read only to see whether it changed.
 const LARGEST_COMPARED: u64 = 4 * 1024 * 1024;
@@ -41,7 +41,7 @@ impl Folding {
                 let hit = Hit {
                     found,
                     score,
-                    is_stale: false,
+                    file: FileState::Unchanged,
                     duplicates: Vec::new(),
                     context: Default::default(),
                 };
@@ -83,19 +83,31 @@ fn share(one: &HashSet<u64>, other: &HashSet<u64>) -> f32 {
     both as f32 / (one.len() + other.len() - both) as f32
 }
 
-pub(super) fn with_staleness(mut hits: Vec<Hit>) -> Vec<Hit> {
+pub(super) fn with_file_states(mut hits: Vec<Hit>) -> Vec<Hit> {
     for hit in &mut hits {
         let document = &hit.found.document;
-        hit.is_stale = document.source.as_ref().is_some_and(|source| has_changed(source, &document.hash));
+        if let Some(source) = &document.source {
+            hit.file = state_of(source, &document.hash);
+        }
     }
     hits
 }
 
-/// Whether a file says something else than it did. One that is gone does.
-fn has_changed(source: &SourceFile, hash: &[u8; 32]) -> bool {
+fn state_of(source: &SourceFile, hash: &[u8; 32]) -> FileState {
     // What is in no file does not change: a commit has its hash. Of a file on another machine nothing is known here.
-    let Some(file) = file_of(&source.path).filter(|_| !source.is_elsewhere) else { return false };
-    let Ok(metadata) = std::fs::metadata(file) else { return true };
+    let Some(file) = file_of(&source.path).filter(|_| !source.is_elsewhere) else {
+        return FileState::Unchanged;
+    };
+    match std::fs::metadata(file) {
+        Ok(metadata) if !has_changed(source, &metadata, file, hash) => FileState::Unchanged,
+        Ok(_) => FileState::Changed,
+        Err(error) if error.kind() == ErrorKind::NotFound => FileState::Gone,
+        Err(_) => FileState::Changed,
+    }
+}
+
+/// Whether a file says something else than it did.
+fn has_changed(source: &SourceFile, metadata: &Metadata, file: &Path, hash: &[u8; 32]) -> bool {
     if metadata.len() != source.size {
         return true;
     }

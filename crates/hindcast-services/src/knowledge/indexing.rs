@@ -121,8 +121,8 @@ impl Indexing {
     }
 
     /// Whether all of them have been at the truth in this process, and none was opened since.
-    pub(super) fn has_caught_up(&self) -> bool {
-        get(&self.seen).is_some() && !self.words.is_lost()
+    pub(super) async fn has_caught_up(&self) -> Result<bool, Failure> {
+        Ok(get(&self.seen).is_some() && !self.words.is_lost().await?)
     }
 
     /// Brings the indexes to where the truth is now. Cheap when they are there. That a server which keeps vectors is away is no
@@ -142,11 +142,11 @@ impl Indexing {
 
     /// The same for the indexes in the data folder.
     async fn catch_up_here(&self, now: Generation) -> Result<(), Failure> {
-        if get(&self.seen) == Some(now) && !self.words.is_lost() {
+        if get(&self.seen) == Some(now) && !self.words.is_lost().await? {
             return Ok(());
         }
         let _turn = self.turn.lock().await;
-        if get(&self.seen).is_some_and(|seen| seen >= now) && !self.words.is_lost() {
+        if get(&self.seen).is_some_and(|seen| seen >= now) && !self.words.is_lost().await? {
             return Ok(());
         }
         // It may have moved on while another had the turn.
@@ -171,7 +171,7 @@ impl Indexing {
             let now = self.store.generation().await?;
             self.words.compare_all(now).await?;
             for meaning in self.own_meanings() {
-                let changes = self.compare(Some(&meaning)).await?.changes;
+                let changes = self.compare(&meaning).await?.changes;
                 self.apply_vectors(&meaning, changes).await?;
                 meaning.note_seen(now);
             }
@@ -198,7 +198,7 @@ impl Indexing {
         };
         let changes = match known {
             Some(changes) => changes,
-            None => self.compare(Some(meaning)).await?.changes,
+            None => self.compare(meaning).await?.changes,
         };
         self.apply_vectors(meaning, changes).await?;
         meaning.note_seen(now);
@@ -265,9 +265,8 @@ impl Indexing {
         Ok(())
     }
 
-    /// What separates an index from the truth: that of a model, or without one that of the words.
-    pub(super) async fn compare(&self, meaning: Option<&Meaning>) -> Result<Comparison, Trouble> {
-        let Some(meaning) = meaning else { return self.words.compare().await };
+    /// What separates the index of a model from the truth.
+    pub(super) async fn compare(&self, meaning: &Meaning) -> Result<Comparison, Trouble> {
         let mut comparison = Comparison::default();
         let vectors = meaning.vectors.clone();
         let is_empty = blocking(move || vectors.is_empty()).await??;

@@ -12,7 +12,9 @@ use hindcast_extract::{ExtractError, Format, READER};
 use sha2::{Digest, Sha256};
 
 use super::{
-    FileOutcome, FileReport, KnowledgeService, blocking,
+    FileOutcome, FileReport, KnowledgeService,
+    adding::Addition,
+    blocking,
     embedding::LARGE,
     names::id_of_anything,
     preparing::Prepared,
@@ -48,6 +50,8 @@ pub(super) struct Intake {
     pub(super) is_stopped: bool,
     /// Whether something of it is watched from now on.
     pub(super) is_watched: bool,
+    /// As long as it lasts, searches do not wait for the indexes.
+    pub(super) _addition: Addition,
 }
 
 impl Intake {
@@ -85,6 +89,7 @@ impl KnowledgeService {
             notices: Vec::new(),
             is_stopped: false,
             is_watched: false,
+            _addition: self.additions.begin(),
         }
     }
 

@@ -2,14 +2,16 @@
 
 use std::{
     collections::HashSet,
-    fs::{File, OpenOptions},
+    fs::File,
     path::{Path, PathBuf},
 };
 
+use super::byte_lock::{self, Lock};
+
 /// The watches that this process has to itself, each a locked byte of one file.
 ///
-/// The system gives a lock back when its process ends, however it ends, so another one can take over at once. Where the file
-/// cannot be locked everybody watches: that costs work and changes nothing else.
+/// The system gives a lock back when its process ends, so another one can take over at once. Where the file cannot be locked everybody
+/// watches: that costs work and changes nothing else.
 pub(super) struct Leases {
     path: Option<PathBuf>,
     file: Option<File>,
@@ -29,12 +31,12 @@ impl Leases {
         }
         let Some(path) = &self.path else { return true };
         if self.file.is_none() {
-            let opened = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+            let opened = byte_lock::open(path);
             self.file =
                 opened.inspect_err(|error| tracing::warn!(%error, "watched folders have no lock")).ok();
         }
         let Some(file) = &self.file else { return true };
-        let is_ours = lock(file, watch, true);
+        let is_ours = byte_lock::lock(file, watch, Lock::Alone);
         if is_ours {
             self.held.insert(watch);
         }
@@ -46,33 +48,9 @@ impl Leases {
         if let Some(file) = &self.file
             && self.held.remove(&watch)
         {
-            lock(file, watch, false);
+            byte_lock::lock(file, watch, Lock::Released);
         }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn lock(file: &File, byte: i64, is_held: bool) -> bool {
-    use nix::{
-        errno::Errno,
-        fcntl::{FcntlArg, fcntl},
-        libc,
-    };
-    let kind = if is_held { libc::F_WRLCK } else { libc::F_UNLCK };
-    let range = libc::flock {
-        l_type: i16::try_from(kind).unwrap_or_default(),
-        l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),
-        l_start: byte,
-        l_len: 1,
-        l_pid: 0,
-    };
-    // Only that another process has it keeps us from watching.
-    !matches!(fcntl(file, FcntlArg::F_OFD_SETLK(&range)), Err(Errno::EAGAIN | Errno::EACCES))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn lock(_file: &File, _byte: i64, _is_held: bool) -> bool {
-    true
 }
 
 #[cfg(all(test, target_os = "linux"))]

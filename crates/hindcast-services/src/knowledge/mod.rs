@@ -9,11 +9,13 @@
 //! ```
 
 mod add;
+mod adding;
 mod alike;
 mod allowance;
 mod answer_numbers;
 mod answer_text;
 mod ask;
+mod byte_lock;
 mod collections;
 mod documents;
 mod embedding;
@@ -82,7 +84,7 @@ pub use names::{
 };
 pub use reading::ReadPolicy;
 pub use reports::FileCounts;
-pub use search::{Hit, SearchAnswer, SearchMode, SearchRequest, moment};
+pub use search::{FileState, Hit, SearchAnswer, SearchMode, SearchRequest, moment};
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
@@ -92,6 +94,7 @@ use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
+use adding::Additions;
 use model_probe::ModelProbe;
 use readers::Readers;
 use sharing::Uploading;
@@ -110,8 +113,8 @@ pub struct KnowledgePolicy {
     pub disk: Option<PathBuf>,
     /// Where files may be read from.
     pub reading: ReadPolicy,
-    /// The file by which processes agree who watches a folder; without one every process does.
-    pub watch_lock: Option<PathBuf>,
+    /// The file by which processes agree who watches a folder, and see that others add documents; without one every process watches.
+    pub lock_file: Option<PathBuf>,
     /// Who reads formats that need a parser of their own.
     pub extractor: Extractor,
     /// Whether an Ollama was named: one that was must be there.
@@ -162,6 +165,7 @@ pub struct KnowledgeService {
     indexing: Arc<Indexing>,
     installing: Installing,
     ingests: Ingests,
+    additions: Additions,
     readers: Readers,
     allowance: Allowance,
     /// What is not read again.
@@ -209,10 +213,10 @@ impl KnowledgeService {
             keys: parts.keys,
             events: parts.events,
             clock: parts.clock,
-            policy: parts.policy,
             indexing,
             installing: Installing::default(),
             ingests: Ingests::default(),
+            additions: Additions::in_file(parts.policy.lock_file.as_deref()),
             readers: Readers::default(),
             allowance: Allowance::default(),
             deadly: Deadly::default(),
@@ -223,6 +227,7 @@ impl KnowledgeService {
             watches_changed: Notify::new(),
             settings_changed: Notify::new(),
             stopping: Stopping::default(),
+            policy: parts.policy,
         })
     }
 

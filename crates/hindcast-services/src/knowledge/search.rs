@@ -15,13 +15,13 @@ use super::{
     KnowledgeService, blocking,
     embedding::{embedded_text, lexical_only},
     fusion::{Evidence, fuse, relevance_of_judgement},
-    hits::{Folding, with_staleness},
+    hits::{Folding, with_file_states},
     invalid,
     meaning::{Meaning, is_away, words_only},
     sharing::Uploading,
     weighing,
 };
-use crate::Failure;
+use crate::{Failure, ToolNames};
 
 /// Enough that what one half puts at its end can still come to the front by the other.
 const CANDIDATES: usize = 100;
@@ -80,6 +80,28 @@ pub struct SearchRequest {
     pub keeps_duplicates: bool,
 }
 
+/// What became of a file since it was taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState {
+    /// It says the same, or nothing is known of it here.
+    Unchanged,
+    /// It says something else.
+    Changed,
+    /// It is not there.
+    Gone,
+}
+
+impl FileState {
+    /// What makes a passage stale, in words.
+    pub fn why_stale(self) -> Option<&'static str> {
+        match self {
+            Self::Unchanged => None,
+            Self::Changed => Some("the file has changed since"),
+            Self::Gone => Some("the file is gone"),
+        }
+    }
+}
+
 /// A chunk that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
@@ -87,8 +109,8 @@ pub struct Hit {
     pub found: FoundChunk,
     /// How relevant it is, 0..1.
     pub score: f32,
-    /// Whether the file has changed since it was taken in.
-    pub is_stale: bool,
+    /// What became of its file since it was taken in.
+    pub file: FileState,
     /// Passages that say nearly the same and are not told by themselves.
     pub duplicates: Vec<FoundChunk>,
     /// What stands before and after it.
@@ -172,7 +194,7 @@ impl KnowledgeService {
             }
             folding.take(under_seen_id(found, &collections), score);
         }
-        let mut hits = blocking(move || with_staleness(folding.hits())).await?;
+        let mut hits = blocking(move || with_file_states(folding.hits())).await?;
         let is_by_meaning = match request.mode {
             SearchMode::Dense => true,
             SearchMode::Hybrid => hits.is_empty(),
@@ -240,18 +262,20 @@ impl KnowledgeService {
         Ok(Ranked { found, is_foreign: is_foreign && has_meaning })
     }
 
-    /// Brings the indexes to the truth, except while an ingest in the background moves it on: `follow` indexes what that takes
-    /// in, and waiting for each of its commits made searches fifty times slower. What other calls and processes added is found.
+    /// Brings the indexes to the truth, except while documents are being added, here or in another process: waiting for each commit
+    /// made searches fifty times slower, and `follow` indexes what is added within a moment. An addition here is over only when the
+    /// indexes have it.
     /// Indexes that cannot be written, because the disk is full for example, are searched as they are.
     pub(super) async fn catch_up_for_search(&self, notices: &mut Vec<String>) {
-        if self.ingests.is_any_running() && self.indexing.has_caught_up() {
+        if self.additions.is_any() && self.indexing.has_caught_up().await.unwrap_or(false) {
             return;
         }
         if let Err(failure) = self.indexing.catch_up(self.indexing.uploading_of_readers()).await {
             tracing::warn!(%failure, "the indexes stay behind");
-            let notice = "what was added lately may be missing: the indexes could not be written · hint: make room on the server's disk";
-            if !notices.iter().any(|known| known == notice) {
-                notices.push(notice.into());
+            let hint = failure.advice(ToolNames::Slash).unwrap_or_else(|| "the server's log says why".into());
+            let notice = format!("what was added lately may be missing: the indexes could not be written · hint: {hint}");
+            if !notices.contains(&notice) {
+                notices.push(notice);
             }
         }
     }

@@ -196,7 +196,7 @@ impl Indexing {
     /// The same. Several servers share the work: each begins at another place, and leaves out what is there meanwhile.
     async fn fill_to(&self, meaning: &Meaning, now: Generation) -> Result<(), Trouble> {
         meaning.note_standing(Standing::Filling { done: 0, total: 0 });
-        let comparison = self.compare(Some(meaning)).await?;
+        let comparison = self.compare(meaning).await?;
         let (mut changes, total) = (comparison.changes, comparison.total);
         let missing = changes.added.len();
         meaning.note_standing(Standing::Filling { done: total.saturating_sub(missing as u64), total });

@@ -143,7 +143,7 @@ impl Stage {
                 owner_bytes: 1 << 30,
                 disk: None,
                 reading: ReadPolicy::default(),
-                watch_lock: None,
+                lock_file: None,
                 extractor: Extractor::Here,
                 ollama_is_expected: false,
                 chat_model: None,
@@ -536,6 +536,7 @@ async fn an_addition_in_the_background_tells_how_far_it_is() {
     let skipped =
         SkippedKind { kind: ".svg".into(), reason: "files of this type are not understood".into(), files: 1 };
     assert_eq!(report.skipped, [skipped]);
+    assert_eq!(report.skipped[0].to_string(), "1 file .svg: files of this type are not understood");
 }
 
 #[tokio::test]

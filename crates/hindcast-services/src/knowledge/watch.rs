@@ -146,7 +146,7 @@ enum Place {
 
 impl Watching {
     pub(super) fn new(service: Arc<KnowledgeService>) -> Self {
-        let leases = Leases::in_file(service.policy.watch_lock.as_deref());
+        let leases = Leases::in_file(service.policy.lock_file.as_deref());
         Self {
             service,
             watcher: Arc::default(),

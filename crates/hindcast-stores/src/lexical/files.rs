@@ -76,6 +76,11 @@ impl Files {
         *lock(&self.damage) = Some(damage.to_string());
     }
 
+    /// The failure for those who wanted to use the index, where that was noted.
+    pub(super) fn damage(&self) -> Option<IndexError> {
+        lock(&self.damage).clone().map(IndexError::Corrupt)
+    }
+
     /// Notes how the committed files are, after a commit of this process.
     pub(super) fn note_sound(&self) -> Result<(), IndexError> {
         let names = committed(&self.index)?;
@@ -84,11 +89,11 @@ impl Files {
         Ok(())
     }
 
-    /// Fails where somebody else has changed a file to its harm. Costs a look at the time and length of each; the content of those
+    /// Fails if a file was damaged since it was verified. Costs a look at the time and length of each; the content of those
     /// that differ is verified.
     pub(super) fn look(&self) -> Result<(), IndexError> {
-        if let Some(damage) = &*lock(&self.damage) {
-            return Err(IndexError::Corrupt(damage.clone()));
+        if let Some(damage) = self.damage() {
+            return Err(damage);
         }
         let mut sound = lock(&self.sound);
         let is_touched = |stamp: &Stamp| self.stamp(stamp.name.clone()).ok().as_ref() != Some(stamp);

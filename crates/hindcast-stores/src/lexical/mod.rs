@@ -11,7 +11,7 @@ use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError},
 };
 
 use files::Files;
@@ -48,7 +48,6 @@ pub struct LexicalIndex {
     fields: Fields,
     /// There only between the first change and the commit: an idle index has no threads and no lock on its files.
     writer: Mutex<Option<IndexWriter>>,
-    committed: RwLock<Committed>,
     changed: Mutex<Changed>,
     /// Of what was added since the last commit.
     stems: Mutex<Stems>,
@@ -59,6 +58,7 @@ struct Opened {
     index: Index,
     reader: IndexReader,
     files: Files,
+    committed: RwLock<Committed>,
 }
 
 impl Opened {
@@ -72,7 +72,15 @@ impl Opened {
         let files = Files::open(folder, &index)?;
         let reader =
             index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(unreadable)?;
-        Ok(Self { index, reader, files })
+        Ok(Self { index, reader, files, committed: RwLock::default() })
+    }
+
+    fn committed(&self) -> RwLockReadGuard<'_, Committed> {
+        self.committed.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self) -> RwLockWriteGuard<'_, Committed> {
+        self.committed.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,6 +98,8 @@ struct Changed {
     added: BTreeMap<CollectionKey, Extent>,
     /// Something was removed: a collection may have nothing left.
     has_removed: bool,
+    /// The files were thrown away since the run of changes began.
+    is_lost: bool,
 }
 
 /// What the last commit left.
@@ -120,11 +130,10 @@ impl LexicalIndex {
                 opened: RwLock::new(Arc::new(Opened::open(folder)?)),
                 fields: schema().1,
                 writer: Mutex::default(),
-                committed: RwLock::default(),
                 changed: Mutex::default(),
                 stems: Mutex::default(),
             };
-            index.note_all()?;
+            index.note_all(&index.opened())?;
             Ok(index)
         })
     }
@@ -136,6 +145,9 @@ impl LexicalIndex {
     /// Reads from the index. Where that fails because a file is damaged, the index is begun anew, and the failure is `Corrupt`.
     fn read<T>(&self, work: impl FnOnce(&Opened) -> Result<T, IndexError>) -> Result<T, IndexError> {
         let opened = self.opened();
+        if let Some(damage) = opened.files.damage() {
+            return Err(damage);
+        }
         match caught(|| work(&opened)) {
             Err(IndexError::Corrupt(reason)) => {
                 let mut writer = self.writer();
@@ -167,10 +179,12 @@ impl LexicalIndex {
     fn begin_anew(&self, writer: &mut Option<IndexWriter>, damage: IndexError) -> IndexError {
         tracing::warn!("{damage}; it is made again");
         *writer = None;
-        *self.changed() = Changed::default();
-        *self.committed.write().unwrap_or_else(PoisonError::into_inner) = Committed::default();
-        // Nobody reads on if it cannot be begun.
-        self.opened().files.note_damage(&damage);
+        self.take_changed();
+        self.changed().is_lost = true;
+        let lost = self.opened();
+        // Nobody reads on, also if it cannot be begun.
+        lost.files.note_damage(&damage);
+        lost.note().generation = None;
         let begun = fs::create_dir_all(&self.folder)
             .and_then(|()| clear(&self.folder))
             .map_err(|error| IndexError::Unavailable(error.to_string()))
@@ -184,25 +198,33 @@ impl LexicalIndex {
         }
     }
 
+    /// What was done since the last commit, which counts as done with.
+    fn take_changed(&self) -> Changed {
+        let mut changed = self.changed();
+        let none = Changed { is_lost: changed.is_lost, ..Changed::default() };
+        std::mem::replace(&mut *changed, none)
+    }
+
     /// Notes what a commit left. Looks at all chunks only where some were removed: a commit costs what it adds.
-    fn note_commit(&self, generation: Generation) -> Result<(), IndexError> {
-        let changed = std::mem::take(&mut *self.changed());
+    fn note_commit(&self, opened: &Opened, generation: Generation) -> Result<(), IndexError> {
+        let changed = self.take_changed();
         if changed.has_removed {
-            return self.note_all();
+            return self.note_all(opened);
         }
-        self.opened().reader.reload().map_err(unreadable)?;
-        let mut committed = self.committed.write().unwrap_or_else(PoisonError::into_inner);
+        opened.reader.reload().map_err(unreadable)?;
+        let languages = self.languages(opened)?;
+        let mut committed = opened.note();
         committed.generation = Some(generation);
         for (collection, extent) in changed.added {
             committed.collections.entry(collection).or_default().add(extent);
         }
-        committed.languages = self.languages()?;
+        committed.languages = languages;
         Ok(())
     }
 
     /// What the committed chunks are written in.
-    fn languages(&self) -> Result<Vec<Language>, IndexError> {
-        let searcher = self.opened().reader.searcher();
+    fn languages(&self, opened: &Opened) -> Result<Vec<Language>, IndexError> {
+        let searcher = opened.reader.searcher();
         let mut languages = Vec::new();
         for &language in Language::ALL {
             let term = Term::from_field_text(self.fields.language, language.code());
@@ -215,7 +237,7 @@ impl LexicalIndex {
 
     /// A question, taken apart for what there is to find.
     fn question(&self, question: &str) -> Question {
-        Question::of(question, &self.committed.read().unwrap_or_else(PoisonError::into_inner).languages)
+        Question::of(question, &self.opened().committed().languages)
     }
 
     fn changed(&self) -> MutexGuard<'_, Changed> {
@@ -223,18 +245,16 @@ impl LexicalIndex {
     }
 
     /// Reads what the last commit left.
-    fn note_all(&self) -> Result<(), IndexError> {
-        let opened = self.opened();
+    fn note_all(&self, opened: &Opened) -> Result<(), IndexError> {
         opened.reader.reload().map_err(unreadable)?;
         let payload = opened.index.load_metas().map_err(unreadable)?.payload;
         let generation = payload.and_then(|payload| payload.parse().ok()).map(Generation);
         let mut collections: BTreeMap<_, Extent> = BTreeMap::new();
-        self.each_chunk(&opened, |collection, _, words| {
+        self.each_chunk(opened, |collection, _, words| {
             collections.entry(collection).or_default().add(Extent { chunks: 1, words });
         })?;
-        let languages = self.languages()?;
-        *self.committed.write().unwrap_or_else(PoisonError::into_inner) =
-            Committed { generation, collections, languages };
+        let languages = self.languages(opened)?;
+        *opened.note() = Committed { generation, collections, languages };
         Ok(())
     }
 
@@ -266,6 +286,10 @@ impl LexicalIndex {
         work: impl FnOnce(&mut IndexWriter) -> Result<T, TantivyError>,
     ) -> Result<T, IndexError> {
         let mut kept = self.writer();
+        if self.changed().is_lost {
+            *kept = None;
+            return Err(IndexError::Corrupt("the word index lost its files while it was changed".into()));
+        }
         let writer = match &mut *kept {
             Some(writer) => writer,
             none => {
@@ -285,7 +309,7 @@ impl LexicalIndex {
             Err(panic) => self.examine(&mut kept, panicked(&*panic)),
         };
         *kept = None;
-        *self.changed() = Changed::default();
+        self.take_changed();
         Err(failure)
     }
 
@@ -331,22 +355,22 @@ impl LexicalIndex {
     }
 
     /// These collections, or all.
-    fn visible(&self, within: Option<&[CollectionKey]>) -> Visible {
-        let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
+    fn visible(opened: &Opened, within: Option<&[CollectionKey]>) -> Visible {
+        let committed = opened.committed();
         let mut extent = Extent::default();
         let Some(within) = within else {
             committed.collections.values().for_each(|one| extent.add(*one));
-            return Visible { only: None, extent };
+            return Visible { named: None, only: None, extent };
         };
-        let only: HashSet<_> = within.iter().map(|key| key.0).collect();
-        let known = only.iter().filter_map(|key| committed.collections.get(&CollectionKey(*key)));
+        let named: Arc<HashSet<_>> = Arc::new(within.iter().map(|key| key.0).collect());
+        let known = named.iter().filter_map(|key| committed.collections.get(&CollectionKey(*key)));
         let mut count = 0;
         for one in known {
             extent.add(*one);
             count += 1;
         }
         let is_all = count == committed.collections.len();
-        Visible { only: (!is_all).then(|| Arc::new(only)), extent }
+        Visible { only: (!is_all).then(|| named.clone()), named: Some(named), extent }
     }
 
     fn search_in(
@@ -358,7 +382,7 @@ impl LexicalIndex {
         limit: usize,
     ) -> Result<Vec<ScoredChunk>, IndexError> {
         let searcher = opened.reader.searcher();
-        let visible = self.visible(within);
+        let visible = Self::visible(opened, within);
         let mut terms = self.terms(&searcher, query, &visible)?;
         if terms.words.is_empty() || limit == 0 {
             return Ok(Vec::new());
@@ -388,8 +412,15 @@ impl LexicalIndex {
         let mut scored = Vec::with_capacity(hits.len());
         for (score, address) in hits {
             let columns = searcher.segment_reader(address.segment_ord).fast_fields();
-            let chunk = columns.i64("chunk").map_err(unreadable)?.first(address.doc_id);
-            let chunk = chunk.ok_or_else(|| IndexError::Corrupt("a chunk without its number".into()))?;
+            let number = |column: &str| {
+                let found = columns.i64(column).map_err(unreadable)?.first(address.doc_id);
+                found.ok_or_else(|| IndexError::Corrupt(format!("a chunk without its {column}")))
+            };
+            let (chunk, collection) = (number("chunk")?, number("collection")?);
+            // A commit may have brought a collection that was not known when this search began.
+            if visible.named.as_ref().is_some_and(|named| !named.contains(&collection)) {
+                continue;
+            }
             scored.push(ScoredChunk { chunk: ChunkId(chunk), score: (score / terms.most).clamp(0.0, 1.0) });
         }
         Ok(scored)
@@ -435,6 +466,12 @@ impl LexicalRead for LexicalIndex {
 }
 
 impl LexicalWrite for LexicalIndex {
+    fn begin(&self) {
+        // Together with the writer, so that no run begins while files are thrown away.
+        let _writer = self.writer();
+        self.changed().is_lost = false;
+    }
+
     fn add(&self, entries: &[LexicalEntry<'_>]) -> Result<(), IndexError> {
         let Fields { chunk, collection, language, words } = self.fields;
         let mut stems = self.stems();
@@ -486,8 +523,7 @@ impl LexicalWrite for LexicalIndex {
     }
 
     fn collections(&self) -> Result<Vec<CollectionKey>, IndexError> {
-        let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(committed.collections.keys().copied().collect())
+        Ok(self.opened().committed().collections.keys().copied().collect())
     }
 
     fn contents(&self, wanted: CollectionKey) -> Result<Vec<ChunkId>, IndexError> {
@@ -516,16 +552,18 @@ impl LexicalWrite for LexicalIndex {
         if let Some(mut writer) = writer.filter(|writer| writer.is_none()) {
             self.look(&mut writer).ok()?;
         }
-        self.committed.read().unwrap_or_else(PoisonError::into_inner).generation
+        self.opened().committed().generation
     }
 
     fn commit(&self, generation: Generation) -> Result<(), IndexError> {
-        self.write(|writer| {
+        let opened = self.write(|writer| {
             let mut prepared = writer.prepare_commit()?;
             prepared.set_payload(&generation.0.to_string());
-            prepared.commit()
+            prepared.commit()?;
+            // A search may find damage as soon as others may write. What it begins anew does not have what was committed here.
+            Ok(self.opened())
         })?;
-        self.read(|_| self.note_commit(generation))?;
+        self.read(|_| self.note_commit(&opened, generation))?;
         *self.stems() = Stems::default();
         // Merging what became many small files belongs to the commit; afterwards nothing runs and nothing is locked.
         let mut kept = self.writer();
@@ -533,9 +571,12 @@ impl LexicalWrite for LexicalIndex {
         if let Err(error) = writer.wait_merging_threads() {
             return Err(self.failed_to_write(&mut kept, error));
         }
-        let opened = self.opened();
         opened.reader.reload().map_err(unreadable)?;
-        opened.files.note_sound()
+        opened.files.note_sound()?;
+        match opened.files.damage() {
+            Some(damage) => Err(damage),
+            None => Ok(()),
+        }
     }
 }
 

@@ -33,7 +33,9 @@ impl Extent {
 
 /// The collections that a question is about.
 pub(super) struct Visible {
-    /// Their numbers; none if these are all that there are.
+    /// Their numbers; none if it is about everything.
+    pub(super) named: Option<Arc<HashSet<i64>>>,
+    /// The same; none if these are all that there are.
     pub(super) only: Option<Arc<HashSet<i64>>>,
     pub(super) extent: Extent,
 }

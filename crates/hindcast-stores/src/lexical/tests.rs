@@ -150,15 +150,51 @@ fn a_flipped_bit_in_an_open_index_is_noticed_before_it_is_asked_or_written() {
         let index = with_removed(&folder);
         damage(folder.path(), kind);
         assert_eq!((index.generation(), index.len()), (None, 0), "{kind}");
+        index.begin();
         add(&index, ONE, &[(1, "Zebras graze")]);
         index.commit(Generation(5)).unwrap();
         damage(folder.path(), kind.replace(".del", ".idx").as_str());
         let refused = index.remove(&[ChunkId(1)]).unwrap_err();
         assert!(matches!(refused, IndexError::Corrupt(_)), "{kind}: {refused}");
         assert_eq!((index.generation(), index.len()), (None, 0), "{kind}");
+        index.begin();
         add(&index, ONE, &[(1, "Zebras graze")]);
         index.commit(Generation(5)).unwrap();
         assert_eq!(found(&index, "zebra", None), [1], "{kind}");
+    }
+}
+
+#[test]
+fn changes_are_not_committed_where_the_index_has_lost_what_came_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    index.begin();
+    damage(folder.path(), ".term");
+    assert_eq!(index.generation(), None, "it is begun anew");
+    let news =
+        LexicalEntry { chunk: ChunkId(9), collection: ONE, headings: "", text: "Zebras graze", is_code: false, language: None };
+    let refused = index.add(std::slice::from_ref(&news)).unwrap_err();
+    assert!(matches!(refused, IndexError::Corrupt(_)), "{refused}");
+    let refused = index.commit(Generation(4)).unwrap_err();
+    assert!(matches!(refused, IndexError::Corrupt(_)), "{refused}");
+    assert_eq!((index.generation(), index.len()), (None, 0));
+    index.begin();
+    index.add(&[news]).unwrap();
+    index.commit(Generation(4)).unwrap();
+    assert_eq!((index.generation(), found(&index, "zebra", None)), (Some(Generation(4)), vec![9]));
+}
+
+#[test]
+fn an_index_that_cannot_be_begun_anew_answers_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = filled(&folder);
+    // Removing it fails.
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
+    damage(folder.path(), ".term");
+    assert_eq!(index.generation(), None);
+    for within in [&[ONE][..], &[TWO]] {
+        let answer = index.search("idle connection", Some(within), None, 10);
+        assert!(matches!(answer, Err(IndexError::Corrupt(_))), "{answer:?}");
     }
 }
 

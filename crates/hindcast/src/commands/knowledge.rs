@@ -197,7 +197,7 @@ fn report_text(report: &AddReport) -> String {
         let _ = writeln!(text, "… and {} more that failed", failed - told);
     }
     for skipped in &report.skipped {
-        let _ = writeln!(text, "skipped: {} files {}: {}", skipped.files, skipped.kind, skipped.reason);
+        let _ = writeln!(text, "skipped: {skipped}");
     }
     let counts: Vec<_> = counts
         .iter()
@@ -479,8 +479,8 @@ fn place(hit: &Hit) -> String {
         Some(page) => text += &format!(", page {page}"),
         None => text += &format!(", lines {}–{}", found.place.lines.0, found.place.lines.1),
     }
-    if hit.is_stale {
-        text += " (stale: the file has changed since)";
+    if let Some(why) = hit.file.why_stale() {
+        text += &format!(" (stale: {why})");
     }
     if let Some(source) = &found.document.source {
         text += &format!(" · {}", source.path);
@@ -504,7 +504,8 @@ fn hit_value(hit: &Hit) -> Value {
         "page": found.place.page,
         "dated": found.document.dated.map(|dated| dated.to_string()),
         "path": found.document.source.as_ref().map(|source| &source.path),
-        "stale": hit.is_stale,
+        "stale": hit.file.why_stale().is_some(),
+        "why_stale": hit.file.why_stale(),
         "before": hit.context.0,
         "after": hit.context.1,
         "also": hit.duplicates.iter().map(|found| document_uri(&found.collection, &found.document.id)).collect::<Vec<_>>(),

@@ -280,14 +280,14 @@ fn told(report: AddReport) -> Answer<AddView> {
     let mut files: Vec<FileView> = report.files.into_iter().map(FileView::from).collect();
     files.sort_by_key(|file| file.reason.is_none());
     FileView::tell_failed(&mut text, &files, counts.failed);
+    for skipped in report.skipped.iter().take(TOLD_LINES) {
+        let _ = write!(text, "\nskipped: {skipped}");
+    }
     let skipped: Vec<_> = report
         .skipped
         .into_iter()
         .map(|skipped| SkippedView { kind: skipped.kind, files: skipped.files, reason: skipped.reason })
         .collect();
-    for skipped in skipped.iter().take(TOLD_LINES) {
-        let _ = write!(text, "\nskipped: {} files {}: {}", skipped.files, skipped.kind, skipped.reason);
-    }
     for notice in &report.notices {
         let _ = write!(text, "\nNotice: {notice}");
     }

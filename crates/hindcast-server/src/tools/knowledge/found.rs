@@ -65,9 +65,12 @@ pub(super) struct HitView {
     /// When it was last changed or sent, as it says itself
     #[serde(skip_serializing_if = "Option::is_none")]
     dated: Option<String>,
-    /// The file has changed since it was taken in: add it again
+    /// The file has changed since it was taken in, or is gone: add it again
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stale: bool,
+    /// What became of the file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_stale: Option<&'static str>,
     /// Passages that stand before it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     before: Vec<String>,
@@ -97,7 +100,8 @@ impl From<&Hit> for HitView {
             page: place.page,
             path: document.source.map(|source| source.path),
             dated: document.dated.map(|dated| dated.strftime("%Y-%m-%d").to_string()),
-            stale: hit.is_stale,
+            stale: hit.file.why_stale().is_some(),
+            why_stale: hit.file.why_stale(),
             before: hit.context.0.clone(),
             after: hit.context.1.clone(),
             also: also(hit),
@@ -146,8 +150,8 @@ impl HitView {
             Some(page) => text += &format!(", page {page}"),
             None => text += &format!(", lines {}–{}", self.first_line, self.last_line),
         }
-        if self.stale {
-            text += " (stale: the file has changed since)";
+        if let Some(why) = self.why_stale {
+            text += &format!(" (stale: {why})");
         }
         let whole = match &self.path {
             Some(path) => format!("{text} · {} · {}", end_of(path), self.uri),

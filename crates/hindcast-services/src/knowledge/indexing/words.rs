@@ -43,9 +43,12 @@ impl WordIndex {
     }
 
     /// Whether the index was at the truth and is to be made again since, because its files were damaged.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(super) async fn is_lost(&self) -> Result<bool, Failure> {
         let opened = lock(&self.opened).clone();
-        opened.is_some_and(|index| index.generation().is_none())
+        match opened {
+            Some(index) => Ok(seen(index).await?.is_none()),
+            None => Ok(false),
+        }
     }
 
     /// Brings the index to the truth of a generation.
@@ -68,7 +71,10 @@ impl WordIndex {
     }
 
     async fn take_over_news(&self, now: Generation) -> Result<(), Trouble> {
-        let seen = self.index()?.generation();
+        let index = self.index()?;
+        // Before it is asked how far it is: whatever it loses from here on is noticed at the commit.
+        index.begin();
+        let seen = seen(index).await?;
         if seen == Some(now) {
             return Ok(());
         }
@@ -83,6 +89,7 @@ impl WordIndex {
     }
 
     async fn take_over_all(&self, now: Generation) -> Result<(), Trouble> {
+        self.index()?.begin();
         let changes = self.compare().await?.changes;
         self.apply(changes, now).await
     }
@@ -140,6 +147,11 @@ impl WordIndex {
         let now = self.store.generation().await?;
         self.catch_up(now).await
     }
+}
+
+/// Which generation an index has seen. It looks at its files first.
+async fn seen(index: Arc<dyn LexicalWrite>) -> Result<Option<Generation>, Failure> {
+    blocking(move || index.generation()).await
 }
 
 /// Searches the index; once it turns out to be damaged, waits until it is made again and searches once more.

@@ -185,9 +185,12 @@ fn only_what_changed_is_taken_in_again_and_what_is_gone_goes() {
     let found = knowledge(data.path(), &["search", "first", "--min-relevance", "0"]);
     let stale = |id: &str| {
         let hits = found["hits"].as_array().unwrap();
-        hits.iter().find(|hit| hit["document"] == id).unwrap_or_else(|| panic!("{found}"))["stale"].clone()
+        let hit = hits.iter().find(|hit| hit["document"] == id).unwrap_or_else(|| panic!("{found}"));
+        (hit["stale"].clone(), hit["why_stale"].clone())
     };
-    assert_eq!([stale("a"), stale("b"), stale("c")], [json!(false), json!(true), json!(true)]);
+    assert_eq!(stale("a"), (json!(false), json!(null)));
+    assert_eq!(stale("b"), (json!(true), json!("the file has changed since")));
+    assert_eq!(stale("c"), (json!(true), json!("the file is gone")));
     assert_eq!(add(), ["a unchanged", "b updated", "c removed"]);
     let shown = knowledge(data.path(), &["show", "notes", "b"]);
     assert_eq!(shown["text"], "# b.md\n\nsecond");

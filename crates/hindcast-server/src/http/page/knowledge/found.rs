@@ -30,8 +30,7 @@ struct Hit {
     last_line: u64,
     page: Option<u64>,
     path: Option<String>,
-    #[serde(default)]
-    stale: bool,
+    why_stale: Option<String>,
 }
 
 pub(super) fn form(query: &str, collection: &str) -> Markup {
@@ -87,7 +86,7 @@ fn one(hit: &Hit, query: &str) -> Markup {
                     @if let Some(page) = hit.page { "page " (page) ", " }
                     @if hit.first_line == hit.last_line { "line " (hit.first_line) } @else { "lines " (hit.first_line) "–" (hit.last_line) }
                     " · relevance " (format!("{:.2}", hit.score))
-                    @if hit.stale { " · the file has changed since" }
+                    @if let Some(why) = &hit.why_stale { " · " (why) }
                 }
             }
             @if !hit.headings.is_empty() { p.faint { (hit.headings) } }
