@@ -139,26 +139,73 @@ fn without_leading_citations(text: &str) -> (&str, &str) {
     text.split_at(text.len() - rest.len())
 }
 
-/// Whether the words and numbers of a sentence are those of the passages it cites.
+/// Words that say that something is not so.
+const DENIALS: [&str; 10] =
+    ["not", "never", "cannot", "no", "nor", "neither", "none", "nobody", "nothing", "without"];
+
+/// Words by which a passage can say that something is not so without one of those.
+const AS_GOOD_AS_DENIALS: [&str; 16] = [
+    "avoid", "deny", "denie", "disable", "except", "fail", "forbid", "hardly", "ignore", "instead", "lack",
+    "only", "prevent", "rarely", "refus", "unless",
+];
+
+/// Whether the words and numbers of a sentence are those of the passages it cites, and it does not deny what they say.
 pub(super) fn is_supported(sentence: &str, passages: &str) -> bool {
     let sentence = without_citations(sentence);
-    if !answer_numbers::are_all_in(&sentence, passages) {
+    if !answer_numbers::are_all_in(&sentence, passages) || denies(&sentence, passages) {
         return false;
     }
     let (said, there) = (words(&sentence), words(passages));
-    let telling: Vec<_> = said.iter().filter(|word| word.chars().count() >= SHORTEST_WORD).collect();
-    let is_word_there = |word: &&&String| {
-        // Forms of one word begin alike.
-        let stem: String =
-            word.chars().take(word.chars().count().saturating_sub(2).max(SHORTEST_WORD)).collect();
-        there.iter().any(|other| other.starts_with(&stem))
-    };
+    let telling: Vec<_> = telling(&said).collect();
+    let is_word_there = |word: &&&String| is_in(word, &there);
     let pairs = pairs(&sentence);
     // Lines may end within a word.
     let unbroken: String = passages.chars().filter(|character| !character.is_whitespace()).collect();
     let found = telling.iter().filter(is_word_there).count()
         + pairs.iter().filter(|pair| unbroken.contains(&***pair)).count();
     found as f32 >= SHARED_WORDS * (telling.len() + pairs.len()) as f32
+}
+
+/// Whether an English sentence says with a passage's own words that something is not so, where the passage says it is.
+fn denies(sentence: &str, passages: &str) -> bool {
+    let said = words(sentence);
+    if !has_denial(sentence, &said) {
+        return false;
+    }
+    let told = || telling(&said).filter(|word| !DENIALS.contains(&word.as_str()));
+    if told().count() < 2 {
+        return false;
+    }
+    let mut repeated = sentences(passages).into_iter().filter(|(passage, _)| {
+        let there = words(passage);
+        told().all(|word| is_in(word, &there))
+    });
+    // Where several sentences have the words, one that denies is enough.
+    let mut is_repeated = false;
+    let agrees = repeated.any(|(passage, _)| {
+        is_repeated = true;
+        let there = words(&passage);
+        has_denial(&passage, &there)
+            || there.iter().any(|word| {
+                AS_GOOD_AS_DENIALS.iter().any(|kin| word.starts_with(kin)) || word.starts_with("un")
+            })
+    });
+    is_repeated && !agrees
+}
+
+fn has_denial(text: &str, words: &HashSet<String>) -> bool {
+    DENIALS.iter().any(|denial| words.contains(*denial)) || text.contains("n't") || text.contains("n’t")
+}
+
+/// The words that are long enough to tell something.
+fn telling(words: &HashSet<String>) -> impl Iterator<Item = &String> {
+    words.iter().filter(|word| word.chars().count() >= SHORTEST_WORD)
+}
+
+/// Whether a form of a word is among others: forms of one word begin alike.
+fn is_in(word: &str, others: &HashSet<String>) -> bool {
+    let stem: String = word.chars().take(word.chars().count().saturating_sub(2).max(SHORTEST_WORD)).collect();
+    others.iter().any(|other| other.starts_with(&stem))
 }
 
 fn without_citations(text: &str) -> String {
@@ -249,6 +296,11 @@ mod tests {
         assert!(is_supported("The colony has 12000 herons of 2.5 kg [1].", colony));
         assert!(!is_supported("The colony has 12 herons [1].", colony));
         assert!(!is_supported("Herons migrate to Africa during winter months [1].", passage));
+        assert!(!is_supported("Herons do not wait in shallow water [1].", passage));
+        assert!(!is_supported("Herons don't wait in shallow water [1].", passage));
+        let pool = "A pool does not close busy connections. Do avoid closing connections by hand.";
+        assert!(is_supported("A pool never closes busy connections [1].", pool));
+        assert!(is_supported("Connections should not be closed by hand [1].", pool));
         let told = sentences("It stands in water. [1] It eats fish [2].\n- And sleeps");
         let cites: Vec<_> = told.iter().map(|(sentence, cites)| (&**sentence, cites.len())).collect();
         assert_eq!(cites, [("It stands in water.", 1), ("It eats fish [2].", 1), ("- And sleeps", 0)]);

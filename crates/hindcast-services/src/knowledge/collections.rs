@@ -195,8 +195,8 @@ impl KnowledgeService {
     /// Removes a collection: its rows, vectors, files and the space they took.
     pub async fn remove_collection(&self, caller: &Caller, name: &str) -> Result<Collection, Failure> {
         let collection = self.changeable(caller, name).await?;
-        self.cancel_ingests_into(caller, &collection);
         self.store.remove_collection(collection.key).await?;
+        self.cancel_ingests_into(&collection);
         self.allowance.forget(&collection.maker);
         self.wrote.notify_one();
         self.indexing.catch_up(Uploading::AtOnce).await?;

@@ -11,7 +11,7 @@ use std::{
 use hindcast_core::{
     Timestamp,
     identity::{Caller, PrincipalId},
-    knowledge::Collection,
+    knowledge::{Collection, Ownership},
     progress::Progress,
 };
 use tokio::sync::Notify;
@@ -35,6 +35,8 @@ pub struct IngestStatus {
     pub id: String,
     /// The collection, as it was named.
     pub collection: String,
+    /// Whose it is.
+    pub ownership: Ownership,
     /// When it began.
     pub started_at: Timestamp,
     /// When it ended; none while it goes on.
@@ -147,6 +149,7 @@ impl KnowledgeService {
             status: Mutex::new(IngestStatus {
                 id: id.clone(),
                 collection: request.collection.clone(),
+                ownership: request.ownership.clone(),
                 started_at: self.clock.now(),
                 ended_at: None,
                 done: 0,
@@ -224,11 +227,11 @@ impl KnowledgeService {
         Ok(is_running)
     }
 
-    /// Stops the caller's ingests into a collection that is removed.
-    pub(super) fn cancel_ingests_into(&self, caller: &Caller, collection: &Collection) {
+    /// Stops everybody's ingests into a collection that was removed.
+    pub(super) fn cancel_ingests_into(&self, collection: &Collection) {
         let all = self.ingests.all();
-        for ingest in all.iter().filter(|ingest| ingest.owner == caller.principal && ingest.is_running()) {
-            if is_into(&ingest.status().collection, collection) {
+        for ingest in all.iter().filter(|ingest| ingest.is_running()) {
+            if is_into(&ingest.status(), collection) {
                 ingest.is_cancelled.store(true, Ordering::SeqCst);
             }
         }
@@ -237,7 +240,7 @@ impl KnowledgeService {
     /// What somebody who searches these collections should know of the caller's ingests into them.
     pub(super) fn notices_of_ingests(&self, caller: &Caller, collections: &[Collection]) -> Vec<String> {
         let running = self.ingests(caller).into_iter().filter(|ingest| ingest.ended_at.is_none());
-        let into = running.filter(|ingest| collections.iter().any(|one| is_into(&ingest.collection, one)));
+        let into = running.filter(|ingest| collections.iter().any(|one| is_into(ingest, one)));
         into.map(|IngestStatus { collection, done, total, .. }| {
             let total = total.map_or(String::new(), |total| format!(" of {total}"));
             format!(
@@ -249,9 +252,11 @@ impl KnowledgeService {
     }
 }
 
-/// Whether a collection is the one that somebody named.
-fn is_into(named: &str, collection: &Collection) -> bool {
-    collection.name == named || id_of_name(named).is_ok_and(|id| id == collection.id)
+/// Whether a collection is the one that an ingest names.
+fn is_into(ingest: &IngestStatus, collection: &Collection) -> bool {
+    let named = &ingest.collection;
+    collection.ownership == ingest.ownership
+        && (collection.name == *named || id_of_name(named).is_ok_and(|id| id == collection.id))
 }
 
 fn no_such_ingest(id: &str) -> Failure {

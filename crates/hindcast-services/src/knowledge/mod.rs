@@ -88,13 +88,13 @@ pub use search::{FileState, Hit, SearchAnswer, SearchMode, SearchRequest, moment
 pub use settings::{LARGEST_PASSAGE, SMALLEST_PASSAGE, SettingsChange};
 
 use crate::{Events, Failure, FailureKind, gateway::Gateway};
+use adding::Additions;
 use allowance::Allowance;
 use extraction::Deadly;
 use indexing::Indexing;
 use ingests::Ingests;
 use installing::Installing;
 use meaning::Meaning;
-use adding::Additions;
 use model_probe::ModelProbe;
 use readers::Readers;
 use sharing::Uploading;
@@ -234,6 +234,11 @@ impl KnowledgeService {
     /// The model that makes vectors where a collection does not choose another, and how many numbers they have.
     pub fn usual_vectors(&self) -> (String, usize) {
         (self.embedder.model().to_owned(), self.embedder.dimension())
+    }
+
+    /// How many numbers the vectors of a model have; none if it cannot be used here.
+    pub async fn vector_length(&self, model: &str) -> Result<Option<usize>, Failure> {
+        Ok(self.meaning(model).await?.ok().map(|meaning| meaning.embedder.dimension()))
     }
 
     /// Lets long work stop at the next safe point: the program is about to end. What is taken in file by file stops between two

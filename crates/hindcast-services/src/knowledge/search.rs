@@ -273,7 +273,9 @@ impl KnowledgeService {
         if let Err(failure) = self.indexing.catch_up(self.indexing.uploading_of_readers()).await {
             tracing::warn!(%failure, "the indexes stay behind");
             let hint = failure.advice(ToolNames::Slash).unwrap_or_else(|| "the server's log says why".into());
-            let notice = format!("what was added lately may be missing: the indexes could not be written · hint: {hint}");
+            let notice = format!(
+                "what was added lately may be missing: the indexes could not be written · hint: {hint}"
+            );
             if !notices.contains(&notice) {
                 notices.push(notice);
             }
@@ -382,6 +384,7 @@ impl KnowledgeService {
                 }
                 ranked.sort_by(|(_, one), (_, other)| other.total_cmp(one));
                 ranked.iter_mut().for_each(|(_, score)| *score = relevance_of_judgement(*score));
+                weighing::weigh(&request.query, &mut ranked);
                 let last = ranked.last().map_or(1.0, |(_, score)| *score);
                 // Those that were not read come behind, in their order.
                 ranked.extend(rest.into_iter().map(|(found, score)| (found, score.min(last))));

@@ -25,7 +25,8 @@ pub(super) fn weigh(query: &str, found: &mut [(FoundChunk, f32)]) {
 
 /// The name that a query is, such as `update-rc.d` or `check_same_thread`: one word of parts, which word search also finds by its parts.
 fn only_name(query: &str) -> Option<String> {
-    let query = query.trim();
+    // Around a name stand quotes, `()` of a call, the end of a question.
+    let query = query.trim_matches(|char: char| !char.is_alphanumeric());
     let is_joint = |letters: &[u8]| {
         let [before, joint, after] = letters else { return false };
         before.is_ascii_alphanumeric()
@@ -65,6 +66,8 @@ mod tests {
             (" check_same_thread ", Some("check same thread")),
             ("std::vec", Some("std::vec")),
             ("os.path", Some("os.path")),
+            ("os.path.join()", Some("os.path.join")),
+            ("`update-rc.d`?", Some("update rc.d")),
             ("heron", None),
             ("the heron.", None),
             ("40P01", None),

@@ -171,8 +171,14 @@ fn changes_are_not_committed_where_the_index_has_lost_what_came_before() {
     index.begin();
     damage(folder.path(), ".term");
     assert_eq!(index.generation(), None, "it is begun anew");
-    let news =
-        LexicalEntry { chunk: ChunkId(9), collection: ONE, headings: "", text: "Zebras graze", is_code: false, language: None };
+    let news = LexicalEntry {
+        chunk: ChunkId(9),
+        collection: ONE,
+        headings: "",
+        text: "Zebras graze",
+        is_code: false,
+        language: None,
+    };
     let refused = index.add(std::slice::from_ref(&news)).unwrap_err();
     assert!(matches!(refused, IndexError::Corrupt(_)), "{refused}");
     let refused = index.commit(Generation(4)).unwrap_err();

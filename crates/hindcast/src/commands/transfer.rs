@@ -22,7 +22,9 @@ use crate::{
 
 fn say(moved: &MovedCollection, id: &str, done: &str, is_json: bool) -> Result<ExitCode> {
     if is_json {
-        print_json(&json!({ "collection": id, "documents": moved.documents, "watched": moved.watched }))?;
+        print_json(
+            &json!({ "collection": id, "documents": moved.documents, "watched": moved.watched, "vectors_of": moved.models }),
+        )?;
     } else {
         print_text(&format!("{id}: {} documents {done}\n", moved.documents))?;
     }
@@ -73,8 +75,22 @@ pub(super) async fn import(
     };
     let now = SystemClock.now();
     let made = store.open_collection(ownership, caller.principal.clone(), id.clone(), name, now).await?;
+    let mut models = Vec::new();
+    let mut done = "imported; its folders are not watched here".to_owned();
+    for model in &found.models {
+        match knowledge.vector_length(model).await? {
+            Some(length) => models.push((model.clone(), length)),
+            None => {
+                done += &format!(
+                    "; without the vectors of `{}`, a model that cannot be used here · hint: with the model, \
+                     `hindcast knowledge reindex` makes them again",
+                    printable(model)
+                );
+            }
+        }
+    }
     match store.import_collection(&import.file, made.key, now, &models).await {
-        Ok(moved) => say(&moved, &id, "imported; its folders are not watched here", import.output.json),
+        Ok(moved) => say(&moved, &id, &done, import.output.json),
         Err(error) => {
             store.remove_unused_collection(made.key).await?;
             Err(in_file(error, &import.file))

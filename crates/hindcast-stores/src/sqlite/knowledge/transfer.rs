@@ -55,6 +55,8 @@ pub struct MovedCollection {
     pub documents: u64,
     /// The folders that were watched for it. They are not watched by being moved: their rights were those of another place.
     pub watched: Vec<String>,
+    /// The models that made the vectors that were moved.
+    pub models: Vec<String>,
 }
 
 impl SqliteKnowledge {
@@ -92,7 +94,8 @@ impl SqliteKnowledge {
         .await
     }
 
-    /// Puts the documents of a file into a collection that has none.
+    /// Puts the documents of a file into a collection that has none, with the vectors of these models. Others are left out: how
+    /// long they must be is not known here, and one of another length would stop the model's whole index.
     pub async fn import_collection(
         &self,
         file: &Path,
@@ -103,18 +106,29 @@ impl SqliteKnowledge {
         let (name, models) = (existing(file)?, models.to_vec());
         self.on_writer(move |connection| {
             with_attached(connection, &name, || {
-                let transaction = Transaction::begin(connection).map_err(unavailable)?;
-                // From here on nobody can change the file.
+                // A large file is checked for long, and others want to write to the store meanwhile.
+                let version = data_version(connection)?;
                 check_version(connection)?;
                 check(connection, &name, &models)?;
-                let found = described(connection)?;
-                import(&transaction, key, now)?;
+                let transaction = Transaction::begin(connection).map_err(unavailable)?;
+                if data_version(connection)? != version {
+                    return Err(no_export(&name, "somebody changed it while it was read"));
+                }
+                let mut found = described(connection)?;
+                let models: Vec<_> = models.iter().map(|(model, _)| model.as_str()).collect();
+                import(&transaction, key, now, &models)?;
+                found.models.retain(|model| models.contains(&model.as_str()));
                 transaction.commit().map_err(unavailable)?;
                 Ok(found)
             })
         })
         .await
     }
+}
+
+/// Changes when another connection changes the file.
+fn data_version(connection: &Connection) -> Result<i64, StoreError> {
+    connection.query_row("PRAGMA moved.data_version", [], |row| row.get(0)).map_err(unavailable)
 }
 
 fn check(connection: &Connection, file: &str, models: &[(String, usize)]) -> Result<(), StoreError> {
@@ -216,12 +230,19 @@ fn described(connection: &Connection) -> Result<MovedCollection, StoreError> {
         let documents = connection.query_row("SELECT count(*) FROM moved.documents", [], |row| row.get(0))?;
         let mut watched = connection.prepare("SELECT path FROM moved.watched ORDER BY path")?;
         let watched = watched.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-        Ok(MovedCollection { id, name, documents, watched })
+        let mut models = connection.prepare("SELECT DISTINCT model FROM moved.vectors ORDER BY model")?;
+        let models = models.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        Ok(MovedCollection { id, name, documents, watched, models })
     };
     read().map_err(unavailable)
 }
 
-fn import(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> Result<(), StoreError> {
+fn import(
+    transaction: &Transaction<'_>,
+    key: CollectionKey,
+    now: Timestamp,
+    models: &[&str],
+) -> Result<(), StoreError> {
     let collection = collection_by_key(transaction, key)?;
     if collection.documents > 0 {
         return Err(StoreError::Exists(format!("the collection `{}`, with documents,", collection.id)));
@@ -257,11 +278,13 @@ fn import(transaction: &Transaction<'_>, key: CollectionKey, now: Timestamp) -> 
                  is_code, ?4 FROM moved.chunks WHERE id > 0 AND length(hash) = 32 ORDER BY id",
             params![chunks, documents, key.0, generation],
         )?;
-        transaction.execute(
-            "INSERT INTO main.vectors (chunk, model, generation, numbers)
-             SELECT chunk + ?1, model, ?2, numbers FROM moved.vectors",
-            params![chunks, generation],
-        )?;
+        for model in models {
+            transaction.execute(
+                "INSERT INTO main.vectors (chunk, model, generation, numbers)
+                 SELECT chunk + ?1, model, ?2, numbers FROM moved.vectors WHERE model = ?3",
+                params![chunks, generation, model],
+            )?;
+        }
         transaction.execute(
             "INSERT INTO main.tags SELECT document + ?1, tag, is_given FROM moved.tags",
             [documents],

@@ -286,6 +286,24 @@ fn a_passage_never_gets_the_vector_that_another_collection_was_imported_with() {
     assert!(told.iter().any(|text| text.contains("The heron stands in the water.")), "{told:?}");
 }
 
+/// One whose vectors were too short for the model would keep everybody from searching with it.
+#[test]
+fn vectors_of_a_model_that_is_not_here_are_left_out() {
+    let (_files, file) = exported();
+    let forged = "INSERT INTO vectors SELECT id, 'multilingual-e5-small', zeroblob(12) FROM chunks";
+    Connection::open(&file).unwrap().execute_batch(forged).unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let imported = knowledge(data.path(), &["import", file.to_str().unwrap()]);
+    assert_eq!(imported["vectors_of"], json!([]), "{imported}");
+    let kept = Connection::open(data.path().join("knowledge.db")).unwrap();
+    let count: i64 = kept.query_row("SELECT count(*) FROM vectors", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 0);
+    let again =
+        try_hindcast(data.path(), &["knowledge", "import", file.to_str().unwrap(), "--name", "again"]);
+    let told = String::from_utf8_lossy(&again.stdout);
+    assert!(told.contains("without the vectors of `multilingual-e5-small`"), "{told}");
+}
+
 #[test]
 fn an_export_has_its_name_only_when_all_of_it_is_written() {
     let (files, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
