@@ -44,7 +44,7 @@ pub use written_in::written_in;
 
 /// Grows whenever a reader or the cutting into chunks makes something else of the same file: documents that an older version read
 /// are read again when they are added.
-pub const READER: u32 = 7;
+pub const READER: u32 = 8;
 
 /// Why a document has no text for us.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -154,15 +154,22 @@ pub enum Role {
 
 /// The text of a document.
 pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
+    extract_sent(format, bytes, None)
+}
+
+/// The text of a document that came with the name of its encoding, such as the `charset=` of an HTTP header. The name counts more
+/// than what the document says of itself, and less than its byte order mark or that it is valid UTF-8. A name that nobody knows, or
+/// that does not fit the bytes, is passed over; so is any name in formats that have their own way of telling, such as PDF.
+pub fn extract_sent(format: Format, bytes: &[u8], charset: Option<&str>) -> Result<Extracted, ExtractError> {
     if bytes.is_empty() {
         return Err(ExtractError::Empty);
     }
     let unpacked = unpacked(bytes)?;
     let is_packed = unpacked.is_some();
     let bytes = unpacked.as_deref().unwrap_or(bytes);
-    let mut extracted = read(format, bytes)?;
+    let mut extracted = read(format, bytes, charset)?;
     if is_packed && extracted.text.is_none() {
-        extracted.text = Some(encoding::decoded(bytes)?.into_owned());
+        extracted.text = Some(encoding::decoded_as(bytes, charset)?.into_owned());
     }
     let text = match &extracted.text {
         Some(text) => text,
@@ -186,8 +193,8 @@ pub fn extract(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> 
     Ok(extracted)
 }
 
-fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
-    let text = || encoding::decoded(bytes);
+fn read(format: Format, bytes: &[u8], charset: Option<&str>) -> Result<Extracted, ExtractError> {
+    let text = || encoding::decoded_as(bytes, charset);
     match format {
         Format::Pdf => pdf::extract(bytes),
         Format::Docx => docx::extract(bytes),
@@ -207,10 +214,10 @@ fn read(format: Format, bytes: &[u8]) -> Result<Extracted, ExtractError> {
             match man::is_troff(&text) {
                 true if man::leads_elsewhere(&text) => Err(ExtractError::Redirect),
                 true => Ok(man::extract(&text)),
-                false => plain::extract(bytes),
+                false => plain::extract(bytes, charset),
             }
         }
-        _ => plain::extract(bytes),
+        _ => plain::extract(bytes, charset),
     }
 }
 
