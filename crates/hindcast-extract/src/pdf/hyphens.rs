@@ -28,12 +28,14 @@ impl Words {
         Self(words)
     }
 
-    /// The lines of a page without white space at their ends. The second half of a word stands where the first does.
-    pub(super) fn mended(&self, page: &str) -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
-        for line in page.lines().map(str::trim_end) {
+    /// The lines of a page without white space at their ends, and which line of the page each was. The second half of a word stands
+    /// where the first does.
+    pub(super) fn mended(&self, page: &str) -> (Vec<String>, Vec<usize>) {
+        let (mut lines, mut places): (Vec<String>, Vec<usize>) = Default::default();
+        for (place, line) in page.lines().map(str::trim_end).enumerate() {
             let Some((whole, rest)) = lines.last().and_then(|last| self.joined(last, line)) else {
                 lines.push(line.to_owned());
+                places.push(place);
                 continue;
             };
             lines.pop();
@@ -41,9 +43,10 @@ impl Words {
             // A line that had nothing else is no empty one.
             if !rest.is_empty() {
                 lines.push(rest.to_owned());
+                places.push(place);
             }
         }
-        lines
+        (lines, places)
     }
 
     /// A line with the rest of its last word, and what is left of the next; none where the next does not go on with that word.
@@ -93,7 +96,7 @@ mod tests {
                     in the Software-\nProject, takes time and is consuming. One more non-\n\nnext";
         let words = Words::of([page].into_iter());
         assert_eq!(
-            words.mended(page),
+            words.mended(page).0,
             [
                 "The administration",
                 "of a machine, directly.",
@@ -113,14 +116,14 @@ mod tests {
         let page = "contained and reconfigured\na self-\ncontained unit, pre-\nand post-\nreconfigured";
         let lines =
             ["contained and reconfigured", "a self-", "contained unit, pre-", "and post-", "reconfigured"];
-        assert_eq!(Words::of([page].into_iter()).mended(page), lines);
+        assert_eq!(Words::of([page].into_iter()).mended(page).0, lines);
     }
 
     #[test]
     fn a_word_that_the_document_has_whole_is_one_even_if_its_halves_are_words() {
         let page = "every-\nbody\nelse";
         let whole = "Everybody and every body.";
-        assert_eq!(Words::of([page, whole].into_iter()).mended(page), ["everybody", "else"]);
-        assert_eq!(Words::of([page, "Every body."].into_iter()).mended(page), ["every-", "body", "else"]);
+        assert_eq!(Words::of([page, whole].into_iter()).mended(page).0, ["everybody", "else"]);
+        assert_eq!(Words::of([page, "Every body."].into_iter()).mended(page).0, ["every-", "body", "else"]);
     }
 }

@@ -1,21 +1,19 @@
-//! The text of a PDF, page by page, with the headings that its bookmarks name.
+//! The text of a PDF, page by page, with the headings that its bookmarks name, or else those that its letters and numbers show.
 
 mod budget;
 mod hyphens;
+mod large;
 mod outline;
+mod pages;
 mod running;
+mod sizes;
 mod titles;
 
-use std::{collections::HashMap, ops::Range, panic::AssertUnwindSafe};
-
-use pdf_extract::{
-    ConvertToFmt, Dictionary, Document, Error, Object, ObjectId, OutputError, PlainTextOutput,
-    encryption::DecryptionError, output_doc_page,
-};
+use std::{collections::HashMap, ops::Range};
 
 use crate::{Block, ExtractError, Extracted, Role};
-use budget::{Budget, LoadError, TooMuch};
 use hyphens::Words;
+use large::Large;
 use outline::Bookmark;
 use running::{MOST_TITLES, Title};
 use titles::{PageLines, key};
@@ -23,14 +21,10 @@ use titles::{PageLines, key};
 /// A line longer than this is no heading.
 const LONGEST_HEADING: usize = 120;
 
-/// The text of a page, and of all pages, in bytes. A letter may stand for many.
-const LONGEST_PAGE: usize = 4 << 20;
-const LONGEST_TEXT: usize = 128 << 20;
-
 pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
     // The reader expects well-formed files in places, and panics where they are not.
-    let (pages, bookmarks) =
-        std::panic::catch_unwind(|| read(bytes)).map_err(|_| broken("its structure is damaged".into()))??;
+    let (pages, bookmarks) = std::panic::catch_unwind(|| pages::read(bytes))
+        .map_err(|_| broken("its structure is damaged".into()))??;
     let mut text = String::new();
     let mut places = Vec::with_capacity(pages.len());
     let has_text = pages.iter().any(|page| !page.text.trim().is_empty());
@@ -44,17 +38,25 @@ pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
         return Err(ExtractError::Scanned(pages.len()));
     }
     let words = Words::of(pages.iter().map(|page| &*page.text));
-    let mut lines: Vec<_> = pages.iter().map(|page| words.mended(&page.text)).collect();
+    let (mut lines, places_of_lines): (Vec<_>, Vec<_>) =
+        pages.iter().map(|page| words.mended(&page.text)).unzip();
     let titles: Vec<_> =
         bookmarks.iter().map(|bookmark| Title { key: key(&bookmark.title), page: bookmark.page }).collect();
     running::remove(&mut lines, &titles);
-    let mut notices = Vec::new();
+    let read: Vec<_> = pages
+        .iter()
+        .zip(lines.iter().zip(&places_of_lines))
+        .map(|(page, (lines, places))| large::Page { lines, places, sizes: &page.sizes })
+        .collect();
+    let mut large = if bookmarks.is_empty() { large::headings(&read) } else { Vec::new() }.into_iter();
+    let (mut notices, mut by_size) = (Vec::new(), BySize::default());
     for (number, (page, lines)) in (1..).zip(pages.iter().zip(&lines)) {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
         let start = text.len();
-        push_tidied(&mut text, lines);
+        let starts = push_tidied(&mut text, lines);
+        by_size.add(large.next().unwrap_or_default(), &starts);
         if let Some(notice) = page.notice(number).filter(|_| has_text) {
             if text.len() > start {
                 text.push_str("\n\n");
@@ -64,7 +66,7 @@ pub(crate) fn extract(bytes: &[u8]) -> Result<Extracted, ExtractError> {
         }
         places.push(start..text.len());
     }
-    let mut blocks = blocks(&text, &places, &bookmarks);
+    let mut blocks = blocks(&text, &places, &bookmarks, &by_size);
     // What a page does not say is told to whoever reads it, and not searched.
     for block in blocks.iter_mut().filter(|block| notices.contains(&block.range)) {
         block.role = Role::Links;
@@ -76,136 +78,6 @@ fn broken(reason: String) -> ExtractError {
     ExtractError::Broken { format: "PDF", reason }
 }
 
-/// What was read of a page.
-#[derive(Default)]
-struct Page {
-    text: String,
-    has_image: bool,
-    has_failed: bool,
-    /// The megabytes that it is not read for, because it unpacks to more.
-    exceeds: Option<u64>,
-}
-
-impl Page {
-    /// What a reader must know who does not see it.
-    fn notice(&self, number: usize) -> Option<String> {
-        match (self.has_failed, self.text.trim().is_empty()) {
-            (true, true) => Some(format!("[page {number} cannot be read]")),
-            (true, false) => Some(format!("[the rest of page {number} cannot be read]")),
-            (false, true) if self.has_image => Some(format!("[page {number} is an image without text]")),
-            (false, _) => None,
-        }
-    }
-}
-
-fn read(bytes: &[u8]) -> Result<(Vec<Page>, Vec<Bookmark>), ExtractError> {
-    let mut document = budget::load(bytes).map_err(|error| match error {
-        LoadError::Pdf(error) => refused(&error),
-        LoadError::TooMuch(megabytes) => budget::too_much(megabytes),
-    })?;
-    if document.is_encrypted() {
-        // Many are encrypted with no password, only to forbid changes.
-        document.decrypt("").map_err(|error| refused(&error))?;
-    }
-    let sizes = budget::measure(&mut document).map_err(budget::too_much)?;
-    let ids: Vec<_> = document.page_iter().collect();
-    let mut budget = Budget::new(&document, &sizes);
-    let mut costs = Vec::with_capacity(ids.len());
-    for id in &ids {
-        costs.push(match budget.take_page(*id) {
-            Ok(()) => None,
-            Err(TooMuch::Page(megabytes)) => Some(megabytes),
-            Err(TooMuch::Document(megabytes)) => return Err(budget::too_much(megabytes)),
-        });
-    }
-    let bookmarks = outline::bookmarks(&document, &ids);
-    let (mut pages, mut failed, mut left) = (Vec::new(), None, LONGEST_TEXT);
-    for (id, exceeds) in ids.into_iter().zip(costs) {
-        let has_image = has_image(&document, id);
-        if exceeds.is_some() {
-            pages.push(Page { exceeds, has_image, has_failed: true, ..Page::default() });
-            continue;
-        }
-        let mut text = String::new();
-        let read = read_page(&mut document, id, PageText { text: &mut text, left: left.min(LONGEST_PAGE) });
-        left = left.saturating_sub(text.len());
-        let has_failed = read.is_err();
-        failed = read.err().flatten().or(failed);
-        pages.push(Page { text, has_image, has_failed, exceeds });
-    }
-    let has_text = pages.iter().any(|page| !page.text.trim().is_empty());
-    let is_too_much = pages.iter().any(|page| page.exceeds.is_some());
-    match failed {
-        Some(error) if !has_text && !is_too_much => Err(broken(error.to_string())),
-        _ => Ok((pages, bookmarks)),
-    }
-}
-
-/// Why a file cannot be read.
-fn refused(error: &Error) -> ExtractError {
-    match error {
-        Error::InvalidPassword | Error::Decryption(DecryptionError::IncorrectPassword) => {
-            ExtractError::Protected
-        }
-        error => broken(error.to_string()),
-    }
-}
-
-/// Writes the text of a page. Fails with the reason, where there is one.
-fn read_page(document: &mut Document, page: ObjectId, text: PageText<'_>) -> Result<(), Option<OutputError>> {
-    // The library goes through all pages to find one, so the document is made to have no other.
-    const CATALOG: ObjectId = (u32::MAX, 0);
-    const PAGES: ObjectId = (u32::MAX - 1, 0);
-    let pages = [("Type", Object::from("Pages")), ("Kids", vec![Object::from(page)].into())];
-    let catalog = [("Type", Object::from("Catalog")), ("Pages", Object::from(PAGES))];
-    document.objects.insert(PAGES, Dictionary::from_iter(pages).into());
-    document.objects.insert(CATALOG, Dictionary::from_iter(catalog).into());
-    document.trailer.set("Root", CATALOG);
-    // A page that cannot be read does not cost the others.
-    let read = AssertUnwindSafe(|| output_doc_page(document, &mut PlainTextOutput::new(text), 1));
-    match std::panic::catch_unwind(read) {
-        Ok(read) => read.map_err(Some),
-        Err(_) => Err(None),
-    }
-}
-
-/// Takes the text of a page as long as there is room.
-struct PageText<'a> {
-    text: &'a mut String,
-    left: usize,
-}
-
-impl std::fmt::Write for PageText<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.left = self.left.checked_sub(text.len()).ok_or(std::fmt::Error)?;
-        self.text.push_str(text);
-        Ok(())
-    }
-}
-
-impl ConvertToFmt for PageText<'_> {
-    type Writer = Self;
-
-    fn convert(self) -> Self {
-        self
-    }
-}
-
-/// Whether a page shows a picture, by what it says it needs.
-fn has_image(document: &Document, page: ObjectId) -> bool {
-    let Ok((own, shared)) = document.get_page_resources(page) else { return false };
-    let shared = shared.into_iter().filter_map(|id| document.get_dictionary(id).ok());
-    own.into_iter().chain(shared).any(|resources| {
-        let Ok(objects) = document.get_dict_in_dict(resources, b"XObject") else { return false };
-        objects.iter().any(|(_, object)| {
-            let stream =
-                object.as_reference().and_then(|id| document.get_object(id)).and_then(Object::as_stream);
-            let kind = stream.and_then(|stream| stream.dict.get(b"Subtype")).and_then(Object::as_name);
-            kind.is_ok_and(|kind| kind == b"Image")
-        })
-    })
-}
-
 /// Whether any page is a picture: the dictionaries of pictures are never compressed.
 fn has_images(bytes: &[u8]) -> bool {
     let has = |mark: &[u8]| bytes.windows(mark.len()).any(|window| window == mark);
@@ -213,7 +85,7 @@ fn has_images(bytes: &[u8]) -> bool {
 }
 
 /// Paragraphs, and the headings among them. Pages of the table of contents are served but not searched.
-fn blocks(text: &str, pages: &[Range<usize>], bookmarks: &[Bookmark]) -> Vec<Block> {
+fn blocks(text: &str, pages: &[Range<usize>], bookmarks: &[Bookmark], by_size: &BySize) -> Vec<Block> {
     let mut on_page: HashMap<usize, Vec<&Bookmark>> = HashMap::new();
     for bookmark in bookmarks {
         on_page.entry(bookmark.page).or_default().push(bookmark);
@@ -243,7 +115,16 @@ fn blocks(text: &str, pages: &[Range<usize>], bookmarks: &[Bookmark]) -> Vec<Blo
                 let ranges = std::iter::once(range.start..end).chain(std::iter::repeat(end..end));
                 blocks.extend(ranges.zip(bookmarks).map(|(range, bookmark)| heading(range, bookmark)));
                 (is_new, at) = (true, last + 1);
+            } else if let Some((last, heading)) = by_size.headings.get(&range.start) {
+                while lines.get(at).is_some_and(|(range, _)| range.start <= *last) {
+                    at += 1;
+                }
+                let role = Role::Heading { level: heading.level, name: heading.name.clone() };
+                blocks.push(Block { range: range.start..lines[at - 1].0.end, role });
+                is_new = true;
             } else if let Some((level, name)) = numbered(line).filter(|_| bookmarks.is_empty()) {
+                // Large letters stand above those of the text.
+                let level = if by_size.deepest == 0 { level } else { by_size.deepest + level - 1 };
                 blocks.push(Block { range: range.clone(), role: Role::Heading { level, name } });
                 is_new = true;
             } else {
@@ -252,6 +133,23 @@ fn blocks(text: &str, pages: &[Range<usize>], bookmarks: &[Bookmark]) -> Vec<Blo
         }
     }
     blocks
+}
+
+/// The headings that are told by their size, by where they begin in the text, with where their last line does.
+#[derive(Default)]
+struct BySize {
+    headings: HashMap<usize, (usize, Large)>,
+    deepest: u8,
+}
+
+impl BySize {
+    /// Adds those of a page whose lines begin there.
+    fn add(&mut self, headings: Vec<Large>, starts: &[usize]) {
+        for heading in headings {
+            self.deepest = self.deepest.max(heading.level);
+            self.headings.insert(starts[heading.first], (starts[heading.last], heading));
+        }
+    }
 }
 
 fn heading(range: Range<usize>, bookmark: &Bookmark) -> Block {
@@ -341,21 +239,27 @@ fn is_contents(page: &str) -> bool {
     lines.len() >= 5 && lines.iter().filter(leads).count() * 2 > lines.len()
 }
 
-/// With at most one empty line between others.
-fn push_tidied(text: &mut String, page: &[String]) {
+/// With at most one empty line between others. Gives where each line begins; an empty one where the last does.
+fn push_tidied(text: &mut String, page: &[String]) -> Vec<usize> {
+    let mut starts = Vec::with_capacity(page.len());
+    let mut start = text.len();
     let mut is_first = true;
     let mut gap = false;
     for line in page {
         if line.is_empty() {
             gap = !is_first;
+            starts.push(start);
             continue;
         }
         if !is_first {
             text.push_str(if gap { "\n\n" } else { "\n" });
         }
+        start = text.len();
+        starts.push(start);
         text.extend(line.chars().filter(|char| !char.is_control() || *char == '\t'));
         (is_first, gap) = (false, false);
     }
+    starts
 }
 
 #[cfg(test)]
@@ -366,7 +270,7 @@ mod tests {
     fn pages_are_tidied() {
         let mut text = String::new();
         let page = "\n\n  Title \n\n\n\nfirst line  \nsecond\u{7} line\n\n";
-        push_tidied(&mut text, &Words::of([page].into_iter()).mended(page));
+        push_tidied(&mut text, &Words::of([page].into_iter()).mended(page).0);
         assert_eq!(text, "  Title\n\nfirst line\nsecond line");
     }
 

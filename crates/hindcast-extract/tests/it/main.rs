@@ -4,6 +4,7 @@
 
 mod broken;
 mod debian;
+mod headings;
 mod installed;
 mod manual;
 mod office;

@@ -96,10 +96,10 @@ fn passages_in_other_languages_stand_on_their_pages() {
 }
 
 /// A title of the outline with those above it, and its page.
-type Entry = (Vec<String>, u64);
+pub(crate) type Entry = (Vec<String>, u64);
 
 /// The outline of a file, as the library reads it, which trusts it.
-fn outline(path: &Path) -> Vec<Entry> {
+pub(crate) fn outline(path: &Path) -> Vec<Entry> {
     let document = Document::load(path).unwrap();
     let tree = document.get_outlines(None, None, &mut Default::default()).unwrap().unwrap();
     let pages = document.get_pages().into_iter().map(|(number, id)| (id, u64::from(number))).collect();
@@ -125,7 +125,7 @@ fn add_entries(tree: &[Outline], above: &[String], pages: &HashMap<ObjectId, u64
 }
 
 /// Letters without case, also of ligatures.
-fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     let letters = text.chars().filter(|character| character.is_alphabetic());
     letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
