@@ -264,7 +264,7 @@ impl Format {
 
     /// Whether more than lines and Markdown are read in it: a document made to hurt may then take all time, memory or stack.
     pub fn needs_parser(self) -> bool {
-        self.is_converted() || self.is_code()
+        self.is_converted() || self.is_code() || self == Self::Latex
     }
 
     /// What a file turns out to be whose name says that it is this.
@@ -295,10 +295,10 @@ impl Format {
         row.and_then(|(_, _, mime_types)| mime_types.first()).copied().unwrap_or("text/plain")
     }
 
-    /// The MIME type its text is served as: what is converted becomes Markdown.
+    /// The MIME type its text is served as: what is converted becomes Markdown, and so does LaTeX, whose files are text all the same.
     pub fn served_mime_type(self) -> &'static str {
         match self {
-            _ if self.is_converted() => "text/markdown",
+            _ if self.is_converted() || self == Self::Latex => "text/markdown",
             _ => self.mime_type(),
         }
     }

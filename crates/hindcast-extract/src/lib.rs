@@ -16,6 +16,7 @@ mod encoding;
 mod epub;
 mod format;
 mod html;
+mod latex;
 mod links;
 mod mail;
 mod man;
@@ -216,6 +217,12 @@ fn read(format: Format, bytes: &[u8], charset: Option<&str>) -> Result<Extracted
                 true => Ok(man::extract(&text)),
                 false => plain::extract(bytes, charset),
             }
+        }
+        Format::Latex => {
+            let extracted = latex::extract(&text()?);
+            // A file of nothing but definitions is searched as it is.
+            let has_text = extracted.text.as_ref().is_some_and(|text| !text.trim().is_empty());
+            if has_text { Ok(extracted) } else { plain::extract(bytes, charset) }
         }
         _ => plain::extract(bytes, charset),
     }

@@ -1,4 +1,4 @@
-//! Headings of texts that are served as they came: reStructuredText, AsciiDoc, Org, LaTeX.
+//! Headings of texts that are served as they came: reStructuredText, AsciiDoc, Org.
 
 use std::ops::Range;
 
@@ -10,7 +10,6 @@ pub(crate) fn blocks(format: Format, text: &str) -> Vec<Block> {
         Format::Rst => rst(text),
         Format::AsciiDoc => by_line(text, |line| marked(line, '=')),
         Format::Org => by_line(text, |line| marked(line, '*')),
-        Format::Latex => by_line(text, latex_heading),
         _ => Vec::new(),
     };
     if !blocks.iter().any(|block| matches!(block.role, Role::Heading { .. })) {
@@ -59,24 +58,6 @@ fn marked(line: &str, sign: char) -> Option<(u8, String)> {
     let level = line.chars().take_while(|char| *char == sign).count();
     let name = line[level..].strip_prefix(' ')?.trim();
     ((1..=6).contains(&level) && !name.is_empty()).then(|| (level as u8, name.to_owned()))
-}
-
-fn latex_heading(line: &str) -> Option<(u8, String)> {
-    let rest = line.trim_start().strip_prefix('\\')?;
-    let levels = ["part", "chapter", "section", "subsection", "subsubsection", "paragraph"];
-    let (level, rest) =
-        (1..).zip(levels).find_map(|(level, name)| Some((level, rest.strip_prefix(name)?)))?;
-    let rest = rest.strip_prefix('*').unwrap_or(rest);
-    // A short title for the table of contents may come first.
-    let rest = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(rest, |(_, rest)| rest);
-    let rest = rest.strip_prefix('{')?;
-    let mut depth = 1;
-    let end = rest.char_indices().find(|(_, char)| {
-        depth += i32::from(*char == '{') - i32::from(*char == '}');
-        depth == 0
-    })?;
-    let name = rest[..end.0].replace(['{', '}', '~'], " ");
-    Some((level, name.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
 /// Titles are underlined, some also overlined; which sign is which level, their order tells.
@@ -155,8 +136,6 @@ mod tests {
             told(Format::Rst, rst),
             headings(&[(1, "Title"), (2, "Part one"), (3, "Deep"), (2, "Part two")])
         );
-        let latex = "\\documentclass{a}\n\\section*{One \\emph{two}}\nText.\n  \\subsection[short]{Long one}\n\\sectioning\n";
-        assert_eq!(told(Format::Latex, latex), headings(&[(3, "One \\emph two"), (4, "Long one")]));
         assert_eq!(told(Format::AsciiDoc, "= A\n\n== B\nx\n====\n"), headings(&[(1, "A"), (2, "B")]));
         assert_eq!(told(Format::Org, "* A\n** B\n*bold*\n"), headings(&[(1, "A"), (2, "B")]));
         assert!(blocks(Format::Rst, "no headings\n\nat all").is_empty());

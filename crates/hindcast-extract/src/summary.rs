@@ -26,7 +26,7 @@ pub(crate) fn of(format: Format, text: &str) -> Summary {
         if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) };
     let text = &*text;
     match format {
-        _ if format == Format::Markdown || format.is_converted() => of_markdown(text),
+        _ if matches!(format, Format::Markdown | Format::Latex) || format.is_converted() => of_markdown(text),
         Format::Text | Format::Rst | Format::AsciiDoc | Format::Org => {
             Summary { description: first_sentence(text), ..Summary::default() }
         }
