@@ -46,6 +46,17 @@ pub enum Language {
     Nix,
     Terraform,
     Vue,
+    Fortran,
+    Groovy,
+    OCaml,
+    Batch,
+    Lisp,
+    Scheme,
+    Nim,
+    Verilog,
+    Vhdl,
+    GraphQl,
+    Matlab,
 }
 
 /// What a document is written in.
@@ -146,7 +157,7 @@ const FORMATS: &[(Format, &[&str], &[&str])] = &[
         &["sh", "bash", "zsh", "ksh", "fish"],
         &["text/x-shellscript", "application/x-sh"],
     ),
-    (Format::Code(Language::PowerShell), &["ps1", "psm1"], &["text/x-powershell"]),
+    (Format::Code(Language::PowerShell), &["ps1", "psm1", "psd1"], &["text/x-powershell"]),
     (Format::Code(Language::Sql), &["sql"], &["text/x-sql", "application/sql"]),
     (Format::Code(Language::Ruby), &["rb", "rake"], &["text/x-ruby"]),
     (Format::Code(Language::Php), &["php"], &["text/x-php"]),
@@ -162,7 +173,7 @@ const FORMATS: &[(Format, &[&str], &[&str])] = &[
     (Format::Code(Language::Elixir), &["ex", "exs"], &["text/x-elixir"]),
     (Format::Code(Language::Erlang), &["erl", "hrl"], &["text/x-erlang"]),
     (Format::Code(Language::Zig), &["zig"], &["text/x-zig"]),
-    (Format::Code(Language::Clojure), &["clj", "cljs"], &["text/x-clojure"]),
+    (Format::Code(Language::Clojure), &["clj", "cljs", "cljc", "edn"], &["text/x-clojure"]),
     (Format::Code(Language::FSharp), &["fs", "fsx", "fsi"], &["text/x-fsharp"]),
     (Format::Code(Language::VisualBasic), &["vb"], &["text/x-vb"]),
     (Format::Code(Language::ObjectiveC), &["mm"], &["text/x-objective-c"]),
@@ -173,8 +184,24 @@ const FORMATS: &[(Format, &[&str], &[&str])] = &[
     (Format::Code(Language::CMake), &["cmake"], &["text/x-cmake"]),
     (Format::Code(Language::Proto), &["proto"], &["text/x-proto"]),
     (Format::Code(Language::Nix), &["nix"], &["text/x-nix"]),
-    (Format::Code(Language::Terraform), &["tf", "hcl"], &["text/x-hcl"]),
+    (Format::Code(Language::Terraform), &["tf", "hcl", "tfvars"], &["text/x-hcl"]),
     (Format::Code(Language::Vue), &["vue", "svelte"], &["text/x-vue"]),
+    (
+        Format::Code(Language::Fortran),
+        &["f90", "f", "for", "ftn", "f77", "f95", "f03", "f08"],
+        &["text/x-fortran"],
+    ),
+    (Format::Code(Language::Groovy), &["groovy", "gradle", "gvy"], &["text/x-groovy"]),
+    (Format::Code(Language::OCaml), &["ml", "mli", "mll", "mly"], &["text/x-ocaml"]),
+    (Format::Code(Language::Batch), &["bat", "cmd"], &["text/x-batch", "application/x-bat"]),
+    (Format::Code(Language::Lisp), &["lisp", "lsp", "el"], &["text/x-lisp", "text/x-common-lisp"]),
+    (Format::Code(Language::Scheme), &["scm", "ss", "rkt"], &["text/x-scheme"]),
+    (Format::Code(Language::Nim), &["nim", "nims", "nimble"], &["text/x-nim"]),
+    (Format::Code(Language::Verilog), &["v", "vh", "sv", "svh"], &["text/x-verilog"]),
+    (Format::Code(Language::Vhdl), &["vhdl", "vhd"], &["text/x-vhdl"]),
+    (Format::Code(Language::GraphQl), &["graphql", "graphqls", "gql"], &["application/graphql"]),
+    // Objective-C is called so, too, which its content tells.
+    (Format::Code(Language::Matlab), &["m"], &["text/x-matlab"]),
     // Known by what they are asked for as, or by what is in them, and not by their names.
     (Format::Docstrings, &["docstrings"], &["text/x-python"]),
     (Format::Rustdoc, &["rustdoc"], &["application/json"]),
@@ -209,6 +236,7 @@ const NAMES: &[(Format, &[&str])] = &[
     (Format::Code(Language::Ruby), &["rakefile", "gemfile", "vagrantfile"]),
     (Format::Code(Language::CMake), &["cmakelists.txt"]),
     (Format::Code(Language::Python), &["sconstruct", "wscript"]),
+    (Format::Code(Language::Groovy), &["jenkinsfile"]),
 ];
 
 impl Format {
@@ -272,6 +300,7 @@ impl Format {
         match self {
             Self::Json if crate::rustdoc::is_rustdoc(bytes) => Self::Rustdoc,
             // `install` and `configure.txt` may be programs.
+            Self::Code(Language::Matlab) if is_objective_c(bytes) => Self::Code(Language::ObjectiveC),
             Self::Text => of_first_line(bytes).map_or(self, Self::Code),
             named => named,
         }
@@ -363,8 +392,27 @@ fn of_first_line(bytes: &[u8]) -> Option<Language> {
         "php" => Language::Php,
         "lua" => Language::Lua,
         "Rscript" => Language::R,
+        "julia" => Language::Julia,
+        "pwsh" => Language::PowerShell,
+        "groovy" => Language::Groovy,
+        "elixir" => Language::Elixir,
+        "escript" => Language::Erlang,
+        "ocaml" => Language::OCaml,
+        "runghc" | "runhaskell" => Language::Haskell,
+        "guile" => Language::Scheme,
         _ => return None,
     })
+}
+
+/// So many lines of a file tell its language.
+const TOLD_BY: usize = 500;
+
+/// Whether a file that may be in MATLAB is in Objective-C: no line of MATLAB begins so.
+fn is_objective_c(bytes: &[u8]) -> bool {
+    let marks =
+        ["#import", "#include", "#define", "@import", "@interface", "@implementation", "@protocol", "@class"];
+    let lines = bytes.split(|byte| *byte == b'\n').take(TOLD_BY);
+    lines.map(<[u8]>::trim_ascii_start).any(|line| marks.iter().any(|mark| line.starts_with(mark.as_bytes())))
 }
 
 fn find(fits: impl Fn(&Row) -> bool) -> Option<Format> {
@@ -430,6 +478,44 @@ mod tests {
             assert_eq!(Format::Text.of_content(line.as_bytes()), expected, "{line}");
         }
         assert_eq!(Format::Markdown.of_content(b"#!/bin/sh"), Format::Markdown);
+    }
+
+    #[test]
+    fn source_code_is_known_by_its_endings() {
+        for (names, language) in [
+            (&["a.f90", "A.F", "a.for"][..], Language::Fortran),
+            (&["build.gradle", "a.groovy", "Jenkinsfile"], Language::Groovy),
+            (&["build.gradle.kts"], Language::Kotlin),
+            (&["a.ml", "a.mli"], Language::OCaml),
+            (&["run.bat", "RUN.CMD"], Language::Batch),
+            (&["a.ps1", "a.psd1"], Language::PowerShell),
+            (&["init.el", "a.lisp"], Language::Lisp),
+            (&["a.scm", "a.rkt"], Language::Scheme),
+            (&["a.clj", "a.cljc", "deps.edn"], Language::Clojure),
+            (&["a.nim"], Language::Nim),
+            (&["a.v", "a.sv"], Language::Verilog),
+            (&["a.vhd", "a.vhdl"], Language::Vhdl),
+            (&["a.tf", "a.tfvars", "a.hcl"], Language::Terraform),
+            (&["a.graphql", "a.gql"], Language::GraphQl),
+            (&["a.m"], Language::Matlab),
+        ] {
+            for name in names {
+                assert_eq!(Format::of_name(name), Some(Format::Code(language)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn objective_c_and_matlab_are_told_apart_by_what_they_say() {
+        let named = Format::of_name("a.m").unwrap();
+        for (text, language) in [
+            ("// Herons\n#import <Foundation/Foundation.h>\n", Language::ObjectiveC),
+            ("@interface Heron : Bird\n@end\n", Language::ObjectiveC),
+            ("% Herons\nfunction y = wait(x)\n  y = x' * @sin;\nend\n", Language::Matlab),
+            ("", Language::Matlab),
+        ] {
+            assert_eq!(named.of_content(text.as_bytes()), Format::Code(language), "{text}");
+        }
     }
 
     #[test]
