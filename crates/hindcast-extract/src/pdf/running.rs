@@ -64,8 +64,8 @@ fn headings(lines: &[String], titles: &[&str]) -> Vec<usize> {
 
 /// What runs in a document.
 struct Running<'a> {
-    /// The letters of lines, by how many pages have them at the top and at the bottom.
-    letters: [HashMap<String, usize>; 2],
+    /// The keys of lines, by how many pages have them at the top and at the bottom.
+    lines: [HashMap<String, usize>; 2],
     /// How far printed page numbers are from those of the file, by how many pages have them.
     distances: HashMap<i64, usize>,
     titles: HashMap<&'a str, usize>,
@@ -75,7 +75,7 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn of(pages: &[Vec<String>], titles: &'a [Title]) -> Self {
-        let mut letters = [HashMap::new(), HashMap::new()];
+        let mut running = [HashMap::new(), HashMap::new()];
         let mut distances = HashMap::new();
         for (number, lines) in (1..).zip(pages) {
             let shown = said(lines);
@@ -88,9 +88,8 @@ impl<'a> Running<'a> {
                         of_page.push(distance);
                     }
                 } else if shown.len() >= FEWEST_LINES {
-                    let key = key(line);
-                    if !key.is_empty() {
-                        *letters[edge].entry(key).or_default() += 1;
+                    for key in keys(number, line) {
+                        *running[edge].entry(key).or_default() += 1;
                     }
                 }
             }
@@ -105,7 +104,7 @@ impl<'a> Running<'a> {
         }
         let mut ordered: Vec<_> = first.keys().copied().collect();
         ordered.sort_unstable();
-        Self { letters, distances, titles: first, ordered }
+        Self { lines: running, distances, titles: first, ordered }
     }
 
     /// The lines of a page that run.
@@ -118,14 +117,13 @@ impl<'a> Running<'a> {
     }
 
     fn runs(&self, number: usize, line: &str, edge: usize) -> bool {
+        let page = i64::try_from(number).unwrap_or(i64::MAX);
         if let Some(printed) = page_number(line) {
-            let distance = i64::try_from(number).unwrap_or(i64::MAX) - printed;
+            let distance = page - printed;
             return self.distances.get(&distance).is_some_and(|pages| *pages >= FEWEST);
         }
-        let key = key(line);
-        self.letters[edge].get(&key).is_some_and(|pages| *pages >= FEWEST)
-            || self.has_begun(number, line)
-            || self.is_of_titles(line)
+        let repeats = |key: String| self.lines[edge].get(&key).is_some_and(|pages| *pages >= FEWEST);
+        keys(page, line).into_iter().any(repeats) || self.has_begun(number, line) || self.is_of_titles(line)
     }
 
     /// Whether a line is a title, maybe with its number, of a section that began before.
@@ -174,6 +172,45 @@ fn said(lines: &[String]) -> Vec<usize> {
 fn edges(shown: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let top = shown.iter().take(AT_EDGE).map(|at| (0, *at));
     top.chain(shown.iter().rev().take(AT_EDGE).map(|at| (1, *at)))
+}
+
+/// What a line has in common with those that run with it: its letters and numbers, and the same with one number as its distance to
+/// the page. `Article 12` and `Article 17` have nothing in common; `Birds 3` and `4 Birds` do, on pages 3 and 4. A line without letters
+/// has no keys.
+fn keys(page: i64, line: &str) -> Vec<String> {
+    let letters = key(line);
+    if letters.is_empty() {
+        return Vec::new();
+    }
+    let numbers: Vec<_> =
+        line.split(|char: char| !char.is_numeric()).filter(|number| !number.is_empty()).collect();
+    let others = |skipped: Option<usize>| {
+        let others = numbers.iter().enumerate().filter(|(at, _)| Some(*at) != skipped);
+        others.map(|(_, number)| format!("|{number}")).collect::<String>()
+    };
+    let mut keys = vec![format!("{letters}{}", others(None))];
+    // The page is numbered before a title or behind it, maybe with how many there are.
+    let count = numbers.len();
+    for at in [Some(0), count.checked_sub(2), count.checked_sub(1)].into_iter().flatten() {
+        if let Some(printed) = numbers.get(at).and_then(|number| value(number)) {
+            let key = format!("{letters}#{}{}", page - printed, others(Some(at)));
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    keys
+}
+
+/// A number in the digits of Europe, Arabia, Persia, India or Japan.
+fn value(number: &str) -> Option<i64> {
+    number.chars().try_fold(0_i64, |value, char| {
+        let digit = ['0', '٠', '۰', '०', '０'].iter().find_map(|zero| {
+            let digit = u32::from(char).checked_sub(u32::from(*zero))?;
+            (digit < 10).then_some(i64::from(digit))
+        })?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 fn is_in_capitals(line: &str) -> bool {
@@ -255,6 +292,37 @@ mod tests {
         assert_eq!(removed(&pages[..2], &[])[0], pages[0].replace('\n', "|"));
         let years = ["a\nb\nc\nd\n1990", "e\nf\ng\nh\n1990", "i\nj\nk\nl\n1990"];
         assert_eq!(removed(&years, &[]), years.map(|page| page.replace('\n', "|")));
+    }
+
+    #[test]
+    fn lines_that_differ_in_a_number_that_is_not_the_page_stay() {
+        let bodies =
+            ["Herons stand\nThey\nwait\nlong", "Owls sit\nIn a\nhigh\ntree", "Ducks swim\nOn\nthe\nlake"];
+        let told = |lines: [&str; 3]| {
+            let pages = [0, 1, 2].map(|page| format!("{}\n{}", lines[page], bodies[page]));
+            let rest = removed(&pages.each_ref().map(|page| &**page), &[]);
+            let stays = |page: usize| rest[page] == pages[page].replace('\n', "|");
+            let goes = |page: usize| rest[page] == bodies[page].replace('\n', "|");
+            ((0..3).all(stays), (0..3).all(goes))
+        };
+        for lines in [
+            ["Article 12", "Article 17", "Article 21"],
+            ["第１２条", "第１７条", "第２１条"],
+            ["المادة ١٢", "المادة ١٧", "المادة ٢١"],
+            ["Table 3 of 12", "Table 7 of 12", "Table 8 of 12"],
+        ] {
+            assert_eq!(told(lines), (true, false), "{lines:?}");
+        }
+        for lines in [
+            ["Article 12", "Article 12", "Article 12"],
+            ["Birds 1", "2 Birds", "Birds 3"],
+            ["3.2 Birds 47", "48 3.2 Birds", "3.2 Birds 49"],
+            ["Page 1 of 3", "Page 2 of 3", "Page 3 of 3"],
+            ["第１頁", "第２頁", "第３頁"],
+            ["صفحة ١", "صفحة ٢", "صفحة ٣"],
+        ] {
+            assert_eq!(told(lines), (false, true), "{lines:?}");
+        }
     }
 
     #[test]
