@@ -111,8 +111,9 @@ fn blocks(text: &str, pages: &[Range<usize>], bookmarks: &[Bookmark], by_size: &
             if is_contents {
                 blocks.push(Block { range: range.clone(), role: Role::Links });
             } else if let Some((last, bookmarks)) = headings.found.remove(&(at - 1)) {
-                let end = lines[last].0.end;
-                let ranges = std::iter::once(range.start..end).chain(std::iter::repeat(end..end));
+                // What follows is said of the last.
+                let (start, end, above) = (range.start, lines[last].0.end, bookmarks.len() - 1);
+                let ranges = std::iter::repeat_n(start..start, above).chain(std::iter::once(start..end));
                 blocks.extend(ranges.zip(bookmarks).map(|(range, bookmark)| heading(range, bookmark)));
                 (is_new, at) = (true, last + 1);
             } else if let Some((last, heading)) = by_size.headings.get(&range.start) {
@@ -179,10 +180,13 @@ impl<'a> Headings<'a> {
             let title = key(&bookmark.title);
             match page.find(&title, from).or_else(|| page.find(&title, 0)) {
                 Some((first, last)) => {
+                    // What was not found before it has ended here.
+                    let mut here = std::mem::take(&mut headings.on_next_page);
+                    here.push(bookmark);
                     let mut found = headings.found.iter_mut();
                     match found.find(|(start, (end, _))| **start <= last && first <= *end) {
-                        Some((_, (_, same))) => same.push(bookmark),
-                        None => drop(headings.found.insert(first, (last, vec![bookmark]))),
+                        Some((_, (_, same))) => same.extend(here),
+                        None => drop(headings.found.insert(first, (last, here))),
                     }
                     from = from.max(last + 1);
                 }

@@ -242,6 +242,44 @@ fn an_outline_is_bounded_in_depth_number_and_titles() {
     assert_eq!(with_outline(&["<</Title 7 0 R/Dest 7 0 R/A 7 0 R/Next 7 0 R>>".to_owned()]), [[""; 0]]);
 }
 
+#[test]
+fn a_bookmark_that_is_not_found_does_not_take_the_page_behind_the_next_one() {
+    let page = |contents: usize| {
+        format!(
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 4 0 R>>>>/Contents {contents} 0 R>>"
+        )
+    };
+    let bookmark = |title: &str, next: &str| format!("<</Title({title})/Dest[3 0 R/Fit]{next}>>");
+    let lines = |lines: &[&str]| {
+        let lines: String = lines.iter().map(|line| format!("0 -40 Td ({line}) Tj ")).collect();
+        stream("", &format!("BT /F 12 Tf 72 700 Td {lines}ET"))
+    };
+    let objects = [
+        "<</Type/Catalog/Pages 2 0 R/Outlines 8 0 R>>".to_owned(),
+        "<</Type/Pages/Kids[3 0 R 5 0 R]/Count 2>>".to_owned(),
+        page(6),
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>".to_owned(),
+        page(7),
+        lines(&["Herons", "They stand.", "Owls", "They sit."]),
+        lines(&["They hoot."]),
+        "<</First 9 0 R>>".to_owned(),
+        bookmark("Herons", "/Next 10 0 R"),
+        bookmark("Ducks", "/Next 11 0 R"),
+        bookmark("Owls", ""),
+    ];
+    let extracted = extract(Format::Pdf, &file(&objects.map(String::into_bytes))).unwrap();
+    let text = extracted.text.clone().unwrap();
+    let chunks = hindcast_extract::chunk(Format::Pdf, &text, &extracted).unwrap();
+    let told: Vec<_> =
+        chunks.iter().map(|chunk| (&text[chunk.range.clone()], chunk.headings.join(" > "))).collect();
+    let expected = [
+        ("Herons\n\nThey stand.", "Herons".to_owned()),
+        ("Owls\n\nThey sit.", "Owls".to_owned()),
+        ("They hoot.", "Owls".to_owned()),
+    ];
+    assert_eq!(told, expected);
+}
+
 fn compressed(content: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(content).unwrap();
