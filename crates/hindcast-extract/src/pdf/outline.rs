@@ -10,7 +10,7 @@ const MOST_BOOKMARKS: usize = 20_000;
 /// Entries of the tree of names that are looked at.
 const MOST_NAMES: usize = 200_000;
 
-/// What is below is as deep as this.
+/// Deeper levels count as this one.
 const DEEPEST: u8 = 10;
 
 /// In bytes, before they are decoded.
@@ -144,7 +144,11 @@ fn title(document: &Document, node: &Dictionary) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn dictionary<'a>(document: &'a Document, holder: &'a Dictionary, name: &[u8]) -> Option<&'a Dictionary> {
+pub(super) fn dictionary<'a>(
+    document: &'a Document,
+    holder: &'a Dictionary,
+    name: &[u8],
+) -> Option<&'a Dictionary> {
     document.dereference(holder.get(name).ok()?).ok()?.1.as_dict().ok()
 }
 

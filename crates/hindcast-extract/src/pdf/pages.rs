@@ -66,11 +66,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Vec<Page>, Vec<Bookmark>), ExtractEr
     let bookmarks = outline::bookmarks(&document, &ids);
     let (mut pages, mut failed, mut left) = (Vec::new(), None, LONGEST_TEXT);
     for (id, exceeds) in ids.into_iter().zip(costs) {
-        let has_image = has_image(&document, id);
         if exceeds.is_some() {
-            pages.push(Page { exceeds, has_image, has_failed: true, ..Page::default() });
+            pages.push(Page { exceeds, has_failed: true, ..Page::default() });
             continue;
         }
+        // The library follows the parents of a page as deep as they go; what exceeds nothing has few.
+        let has_image = has_image(&document, id);
         let text = RefCell::default();
         let mut output = SizedOutput::new(&text, left.min(LONGEST_PAGE));
         let read = read_page(&mut document, id, &mut output);

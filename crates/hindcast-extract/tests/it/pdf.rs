@@ -9,7 +9,7 @@ use std::{
 };
 
 use flate2::{Compression, read::GzDecoder, write::ZlibEncoder};
-use hindcast_extract::{Chunk, ExtractError, Format, extract};
+use hindcast_extract::{Chunk, ExtractError, Format, Role, extract};
 use pdf_extract::{Document, Object, ObjectId, Outline, decode_text_string};
 
 use crate::{Read, documents, read, scanned::file};
@@ -232,13 +232,22 @@ fn an_outline_that_leads_back_to_itself_ends() {
 fn an_outline_is_bounded_in_depth_number_and_titles() {
     let deep: Vec<_> =
         (8..3_008).map(|next| format!("<</Title(Level {next})/Dest[3 0 R/Fit]/First {next} 0 R>>")).collect();
-    assert!(with_outline(&deep)[0].len() <= 10);
-    let many: Vec<_> = (8..25_008)
-        .map(|next| format!("<</Title(Number {next})/Dest[3 0 R/Fit]/Next {next} 0 R>>"))
-        .collect();
-    assert_eq!(with_outline(&many)[0].len(), 1);
+    assert_eq!(with_outline(&deep)[0].len(), 10);
+    // Only the last leads to a page.
+    let many = |count: usize| {
+        let mut many: Vec<_> =
+            (8..7 + count).map(|next| format!("<</Title(Number {next})/Next {next} 0 R>>")).collect();
+        many.push("<</Title(Last)/Dest[3 0 R/Fit]>>".to_owned());
+        many
+    };
+    assert_eq!(with_outline(&many(20_000)), [["Last"]]);
+    assert_eq!(with_outline(&many(20_001)), [[""; 0]]);
     let long = format!("<</Title({})/Dest[3 0 R/Fit]>>", "long ".repeat(1_000_000));
-    assert!(with_outline(&[long])[0][0].len() <= 1000);
+    let outline = ["<</First 7 0 R>>".to_owned(), long];
+    let bytes = one_page(HERONS, "/Font<</F 5 0 R>>", "/Outlines 6 0 R", &outline);
+    let blocks = extract(Format::Pdf, &bytes).unwrap().blocks;
+    let Role::Heading { name, .. } = &blocks[0].role else { panic!("{blocks:?}") };
+    assert_eq!(name, "long ".repeat(200).trim_end());
     assert_eq!(with_outline(&["<</Title 7 0 R/Dest 7 0 R/A 7 0 R/Next 7 0 R>>".to_owned()]), [[""; 0]]);
 }
 
@@ -286,6 +295,27 @@ fn compressed(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn bytes_stream(dictionary: &str, content: &[u8]) -> Vec<u8> {
+    let mut stream = format!("<</Length {}{dictionary}>>stream\n", content.len()).into_bytes();
+    stream.extend_from_slice(content);
+    stream.extend_from_slice(b"\nendstream");
+    stream
+}
+
+/// A file whose only page has this stream as object 4.
+fn with_contents(stream: Vec<u8>, contents: &str) -> Vec<u8> {
+    let page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 5 0 R>>>>/Contents";
+    let objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>".to_vec(),
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>".to_vec(),
+        format!("{page} {contents}>>").into_bytes(),
+        stream,
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>".to_vec(),
+        b"4 0 R".to_vec(),
+    ];
+    file(&objects)
+}
+
 /// A file whose only page has packed contents.
 fn packed(content: &[u8], times: usize) -> Vec<u8> {
     let mut content = content.to_vec();
@@ -293,18 +323,65 @@ fn packed(content: &[u8], times: usize) -> Vec<u8> {
         content = compressed(&content);
     }
     let filters = "/FlateDecode".repeat(times);
-    let mut stream = format!("<</Length {}/Filter[{filters}]>>stream\n", content.len()).into_bytes();
-    stream.extend_from_slice(&content);
-    stream.extend_from_slice(b"\nendstream");
+    with_contents(bytes_stream(&format!("/Filter[{filters}]"), &content), "4 0 R")
+}
+
+/// Rows of so many bytes, each as the difference to the one above it.
+fn with_predictor(content: &[u8], columns: usize) -> Vec<u8> {
+    let (mut above, mut rows) = (vec![0; columns], Vec::new());
+    for row in content.chunks(columns) {
+        rows.push(2);
+        let row: Vec<u8> = row.iter().copied().chain(std::iter::repeat(b' ')).take(columns).collect();
+        rows.extend(row.iter().zip(&above).map(|(byte, above)| byte.wrapping_sub(*above)));
+        above = row;
+    }
+    rows
+}
+
+#[test]
+fn streams_of_differences_between_rows_are_read_and_counted_as_the_library_reads_them() {
+    let filters = |filters: &str| format!("/Filter[{filters}]/DecodeParms<</Predictor 12/Columns 7>>");
+    let rows = |content: &[u8]| compressed(&with_predictor(content, 7));
+    let text = bytes_stream(&filters("/FlateDecode"), &rows(HERONS.as_bytes()));
+    assert_eq!(extract(Format::Pdf, &with_contents(text, "4 0 R")).unwrap().text.unwrap(), "Herons stand.");
+    let dictionary = format!("/Type/ObjStm/N 1/First 4{}", filters("/FlateDecode"));
     let objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>".to_vec(),
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>".to_vec(),
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F 5 0 R>>>>/Contents 4 0 R>>"
-            .to_vec(),
-        stream,
+        b"<</Type/Catalog/Pages 6 0 R>>".to_vec(),
+        bytes_stream(&dictionary, &rows(b"6 0 <</Type/Pages/Kids[3 0 R]/Count 1>>")),
+        b"<</Type/Page/MediaBox[0 0 612 792]/Resources<</Font<</F 5 0 R>>>>/Contents 4 0 R>>".to_vec(),
+        stream("", HERONS).into_bytes(),
         b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>".to_vec(),
     ];
-    file(&objects)
+    assert_eq!(extract(Format::Pdf, &file(&objects)).unwrap().text.unwrap(), "Herons stand.");
+}
+
+#[test]
+fn a_small_file_in_disguise_is_refused() {
+    let much = [HERONS.as_bytes(), &b" ".repeat(20 << 20)].concat();
+    let twice = compressed(&with_predictor(&compressed(&with_predictor(&much, 1000)), 1000));
+    let parameters = "/Filter[/FlateDecode/FlateDecode]/DecodeParms<</Predictor 12/Columns 1000>>";
+    let once = bytes_stream("/Filter/FlateDecode", &compressed(&much));
+    for bytes in [
+        with_contents(bytes_stream(parameters, &twice), "4 0 R"),
+        // Object 6 is a reference to object 4.
+        with_contents(once, "[6 0 R]"),
+    ] {
+        let error = extract(Format::Pdf, &bytes).unwrap_err();
+        assert_eq!(error, ExtractError::UnpacksToMore { megabytes: 16 });
+    }
+}
+
+#[test]
+fn a_page_with_parents_without_end_is_refused() {
+    let parents = (4..20_000).map(|parent| format!("<</Type/Pages/Parent {} 0 R>>", parent + 1));
+    let objects = [
+        "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>".to_owned(),
+        "<</Type/Page/Parent 4 0 R/MediaBox[0 0 612 792]>>".to_owned(),
+    ];
+    let objects: Vec<_> = objects.into_iter().chain(parents).map(String::into_bytes).collect();
+    let error = extract(Format::Pdf, &file(&objects)).unwrap_err();
+    assert_eq!(error, ExtractError::UnpacksToMore { megabytes: 16 });
 }
 
 #[test]
@@ -341,6 +418,16 @@ fn forms_that_draw_forms_are_refused_when_they_draw_too_much() {
         let error = extract(Format::Pdf, &bytes).unwrap_err();
         assert!(matches!(error, ExtractError::UnpacksToMore { .. }), "{error}");
     }
+}
+
+#[test]
+fn a_damaged_form_does_not_cost_the_text_before_it() {
+    let text = format!("{HERONS} /X Do");
+    // Behind `EI` is no white space.
+    let form = stream("/Type/XObject/Subtype/Form", "BI /W 1/H 1/BPC 8/CS/G/F/AHx ID FF>\nEI");
+    let bytes = one_page(&text, "/Font<</F 5 0 R>>/XObject<</X 6 0 R>>", "", &[form]);
+    let text = extract(Format::Pdf, &bytes).unwrap().text.unwrap();
+    assert_eq!(text, "Herons stand.\n\n[the rest of page 1 cannot be read]");
 }
 
 #[test]
