@@ -29,7 +29,7 @@ use super::{
     intake::{Entry, Intake, TRIES, reader_of},
     invalid,
     names::id_of_name,
-    preparing::Prepared,
+    preparing::{Original, Prepared},
     reading::{Permit, Reader},
     reports::Reports,
     selection,
@@ -420,8 +420,8 @@ impl KnowledgeService {
             return Err(invalid(format!("`text` is larger than {} bytes", self.policy.max_file_bytes)));
         }
         let hash: TextHash = Sha256::digest(text.as_bytes()).into();
-        let text = text.into_bytes();
-        let prepared = self.prepare(&caller.principal, format, text, hash, &settings).await?;
+        let given = Original { format, bytes: text.into_bytes(), hash, charset: None };
+        let prepared = self.prepare(&caller.principal, given, &settings).await?;
         let prepared = prepared.map_err(|reason| invalid(format!("the text was not added: {reason}")))?;
         let name = prepared.extracted.title.clone().unwrap_or_else(|| name.trim().to_owned());
         Ok(GivenText { id, name, format, prepared })

@@ -12,6 +12,8 @@ use hindcast_core::{Timestamp, knowledge::TextHash};
 use hindcast_extract::{Chunk, ExtractError, Extracted, Format, chunk_within};
 use serde::{Deserialize, Serialize};
 
+use super::preparing::Original;
+
 /// A longer answer is not read: the text of the largest archive and its pieces are a part of it.
 const LARGEST_ANSWER: u64 = 1 << 30;
 
@@ -88,17 +90,14 @@ pub(super) enum Unread {
 
 impl Extractor {
     /// The text and the pieces of a document, none larger than `largest` bytes where that is given. Blocks.
-    pub(super) fn extract(
-        &self,
-        format: Format,
-        bytes: &[u8],
-        largest: Option<usize>,
-    ) -> Result<Cut, Unread> {
+    pub(super) fn extract(&self, original: &Original, largest: Option<usize>) -> Result<Cut, Unread> {
+        let Original { format, bytes, charset, .. } = original;
         match self {
             Self::Program(program) if format.needs_parser() && !bytes.is_empty() => {
-                ask(program, format, bytes, largest)
+                ask(program, original, largest)
             }
-            _ => cut(format, bytes, largest).map_err(|error| Unread::Refused(error.to_string())),
+            _ => cut(*format, bytes, charset.as_deref(), largest)
+                .map_err(|error| Unread::Refused(error.to_string())),
         }
     }
 }
@@ -128,8 +127,13 @@ impl Deadly {
     }
 }
 
-fn cut(format: Format, bytes: &[u8], largest: Option<usize>) -> Result<Cut, ExtractError> {
-    let extracted = hindcast_extract::extract(format, bytes)?;
+fn cut(
+    format: Format,
+    bytes: &[u8],
+    charset: Option<&str>,
+    largest: Option<usize>,
+) -> Result<Cut, ExtractError> {
+    let extracted = hindcast_extract::extract_sent(format, bytes, charset)?;
     let text = match &extracted.text {
         Some(text) => text,
         None => std::str::from_utf8(bytes).map_err(|error| ExtractError::NotText(error.valid_up_to()))?,
@@ -138,10 +142,12 @@ fn cut(format: Format, bytes: &[u8], largest: Option<usize>) -> Result<Cut, Extr
     Ok(Cut { extracted, chunks })
 }
 
-fn ask(program: &PathBuf, format: Format, bytes: &[u8], largest: Option<usize>) -> Result<Cut, Unread> {
+fn ask(program: &PathBuf, original: &Original, largest: Option<usize>) -> Result<Cut, Unread> {
+    let Original { format, bytes, charset, .. } = original;
     let mut child = Command::new(program)
         .args(["worker", "extract", format.name()])
         .args(largest.map(|largest| largest.to_string()))
+        .args(charset.as_ref().map(|charset| format!("--charset={charset}")))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -170,8 +176,13 @@ fn ask(program: &PathBuf, format: Format, bytes: &[u8], largest: Option<usize>) 
 }
 
 /// What `worker extract` does: document in, answer out.
-pub fn answer_extraction(format: Format, bytes: &[u8], largest: Option<usize>) -> Vec<u8> {
-    let answer = match cut(format, bytes, largest) {
+pub fn answer_extraction(
+    format: Format,
+    bytes: &[u8],
+    charset: Option<&str>,
+    largest: Option<usize>,
+) -> Vec<u8> {
+    let answer = match cut(format, bytes, charset, largest) {
         Ok(cut) => Answer::Read(Box::new(cut.into())),
         Err(error) => Answer::Refused(error.to_string()),
     };

@@ -17,7 +17,7 @@ use super::{
     blocking,
     embedding::LARGE,
     names::id_of_anything,
-    preparing::Prepared,
+    preparing::{Original, Prepared},
     reading::{Opened, Permit, is_gone},
     reports::Reports,
     sources,
@@ -224,14 +224,15 @@ impl KnowledgeService {
         }
         let format = format.of_content(&bytes);
         let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
-        let prepared = match self.prepare(owner, format, bytes, hash, settings).await? {
-            Ok(mut prepared) => {
-                prepared.extracted.tags.extend(file.package.clone());
-                prepared
-            }
-            Err(reason) if says_nothing(&reason) => return self.emptied(known, reason).await,
-            Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
-        };
+        let prepared =
+            match self.prepare(owner, Original { format, bytes, hash, charset: None }, settings).await? {
+                Ok(mut prepared) => {
+                    prepared.extracted.tags.extend(file.package.clone());
+                    prepared
+                }
+                Err(reason) if says_nothing(&reason) => return self.emptied(known, reason).await,
+                Err(reason) => return Ok(Err(Hindrance::Reason(reason))),
+            };
         let name = match (module, &prepared.extracted.title) {
             (Some(module), _) => module,
             (None, Some(title)) if format == Format::Man => {

@@ -12,6 +12,15 @@ use super::{
 };
 use crate::Failure;
 
+/// A document as it was found.
+pub(super) struct Original {
+    pub(super) format: Format,
+    pub(super) bytes: Vec<u8>,
+    pub(super) hash: TextHash,
+    /// The name of its encoding, where whoever sent it told one.
+    pub(super) charset: Option<String>,
+}
+
 /// A document that was read and cut, without vectors yet.
 #[derive(Clone)]
 pub(super) struct Prepared {
@@ -28,11 +37,10 @@ impl KnowledgeService {
     pub(super) async fn prepare(
         &self,
         owner: &PrincipalId,
-        format: Format,
-        original: Vec<u8>,
-        hash: TextHash,
+        original: Original,
         settings: &CollectionSettings,
     ) -> Result<Result<Prepared, String>, Failure> {
+        let (format, hash) = (original.format, original.hash);
         if let Some(reason) = self.deadly.reason(format, hash) {
             return Ok(Err(reason));
         }
@@ -44,7 +52,7 @@ impl KnowledgeService {
         let prepared = blocking(move || {
             // Also a reader whose caller is gone keeps its place until it ends.
             let _place = place;
-            prepare(&extractor, format, original, hash, &settings)
+            prepare(&extractor, original, &settings)
         })
         .await?;
         Ok(prepared.map_err(|unread| match unread {
@@ -60,14 +68,13 @@ impl KnowledgeService {
 /// Reads and cuts a document. Blocks.
 fn prepare(
     extractor: &Extractor,
-    format: Format,
-    original: Vec<u8>,
-    hash: TextHash,
+    original: Original,
     settings: &CollectionSettings,
 ) -> Result<Prepared, Unread> {
     let broken = || Unread::Refused("its reader tells of pieces that it does not have".into());
     let largest = settings.passage_bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    let Cut { extracted, chunks: cut } = extractor.extract(format, &original, largest)?;
+    let Cut { extracted, chunks: cut } = extractor.extract(&original, largest)?;
+    let Original { format, bytes: original, hash, .. } = original;
     let text = match &extracted.text {
         Some(text) => text,
         None => std::str::from_utf8(&original).map_err(|error| Unread::Refused(error.to_string()))?,

@@ -12,6 +12,9 @@ pub(crate) enum WorkerKind {
         format: String,
         /// Bytes of a passage at most
         passage_bytes: Option<usize>,
+        /// The name of its encoding
+        #[arg(long)]
+        charset: Option<String>,
     },
     /// Be git, and end with the server
     Git {

@@ -17,6 +17,7 @@ use super::{
         FileOutcome, FileReport, KnowledgeService, blocking,
         extraction::Extractor,
         intake::{Entry, Intake, TRIES, reader_of},
+        preparing::Original,
         reading::Permit,
         walk::shown,
     },
@@ -122,7 +123,8 @@ impl KnowledgeService {
                 return Ok(FileOutcome::Unchanged { document: known.id.clone() });
             }
             let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
-            let prepared = self.prepare(owner, Format::Markdown, text.clone(), hash, settings).await?;
+            let told = Original { format: Format::Markdown, bytes: text.clone(), hash, charset: None };
+            let prepared = self.prepare(owner, told, settings).await?;
             let prepared = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => return Ok(FileOutcome::Failed { reason }),

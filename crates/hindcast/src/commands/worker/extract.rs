@@ -26,13 +26,13 @@ const CODE_MEMORY: u64 = 2 << 30;
 #[cfg(unix)]
 const CODE_CPU_SECONDS: u64 = 20;
 
-pub(super) fn run(format: &str, passage_bytes: Option<usize>) -> Result<ExitCode> {
+pub(super) fn run(format: &str, passage_bytes: Option<usize>, charset: Option<&str>) -> Result<ExitCode> {
     end_with_our_parent()?;
     let format = Format::of_extension(format).context("no such format")?;
     limit_ourselves(format)?;
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes)?;
-    std::io::stdout().write_all(&answer_extraction(format, &bytes, passage_bytes))?;
+    std::io::stdout().write_all(&answer_extraction(format, &bytes, charset, passage_bytes))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -15,7 +15,9 @@ use crate::options::WorkerKind;
 pub(super) fn run(kind: &WorkerKind) -> Result<ExitCode> {
     match kind {
         WorkerKind::Xml => xml::run(),
-        WorkerKind::Extract { format, passage_bytes } => extract::run(format, *passage_bytes),
+        WorkerKind::Extract { format, passage_bytes, charset } => {
+            extract::run(format, *passage_bytes, charset.as_deref())
+        }
         WorkerKind::Git { arguments } => git::run(arguments),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         WorkerKind::Debug { gently, umask } => debug::run(*gently, *umask),

@@ -41,7 +41,7 @@ impl Site {
 }
 
 /// Answers one request; none when the client has gone.
-fn serve(mut connection: &TcpStream, asked: &Mutex<Vec<String>>, has_one: &Mutex<bool>) -> Option<()> {
+fn serve(connection: &TcpStream, asked: &Mutex<Vec<String>>, has_one: &Mutex<bool>) -> Option<()> {
     let mut reader = BufReader::new(connection);
     let mut head = String::new();
     while reader.read_line(&mut head).ok()? > 2 {}
@@ -71,6 +71,11 @@ fn serve(mut connection: &TcpStream, asked: &Mutex<Vec<String>>, has_one: &Mutex
         "/docs/notes.md" => {
             ("200 OK", "text/plain; charset=utf-8", "# Notes\n\nThe kingfisher dives.\n".to_owned())
         }
+        // As IBM866 it says that owls hunt, which nothing in the page tells.
+        "/ibm866.html" => {
+            let text = b"<p>\x91\xae\xa2\xeb \xae\xe5\xae\xe2\xef\xe2\xe1\xef";
+            return send(connection, "200 OK", "Content-Type: text/html; charset=ibm866", text);
+        }
         "/docs/data.bin" => ("200 OK", "application/x-thing", "0".to_owned()),
         "/docs/moved" => ("302 Found", "/docs/three.html", String::new()),
         "/docs/away" => ("302 Found", "http://127.0.0.2/elsewhere", String::new()),
@@ -84,12 +89,12 @@ fn serve(mut connection: &TcpStream, asked: &Mutex<Vec<String>>, has_one: &Mutex
         _ => ("404 Not Found", "text/html", "gone".to_owned()),
     };
     let header = if status.starts_with("302") { "Location" } else { "Content-Type" };
-    write!(
-        connection,
-        "HTTP/1.1 {status}\r\n{header}: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .ok()
+    send(connection, status, &format!("{header}: {kind}"), body.as_bytes())
+}
+
+fn send(mut connection: &TcpStream, status: &str, header: &str, body: &[u8]) -> Option<()> {
+    let head = format!("HTTP/1.1 {status}\r\n{header}\r\nContent-Length: {}\r\n\r\n", body.len());
+    connection.write_all(&[head.as_bytes(), body].concat()).ok()
 }
 
 fn add(data: &Path, address: &str, settings: &[(&str, &str)]) -> Value {
@@ -151,6 +156,15 @@ fn a_page_and_those_below_it_are_taken_in_as_the_site_allows() {
     let again = add(data.path(), &start, &[HOSTS, PRIVATE]);
     assert_eq!(pages(&again, "removed"), ["docs/one.html"], "{again}");
     assert_eq!(pages(&again, "added"), [""; 0], "{again}");
+}
+
+#[test]
+fn a_page_is_read_in_the_encoding_that_its_server_names() {
+    let (site, data) = (Site::open(), tempfile::tempdir().unwrap());
+    let added = add(data.path(), &format!("{}/ibm866.html", site.address), &[HOSTS, PRIVATE]);
+    assert_eq!(pages(&added, "added"), ["ibm866.html"], "{added}");
+    let found = knowledge(data.path(), &["search", "Совы", "--min-relevance", "0"]);
+    assert_eq!(found["hits"][0]["text"], "Совы охотятся", "{found}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::super::{
     FileOutcome, FileReport, KnowledgeService, blocking,
     intake::{Entry, Intake, TRIES, reader_of},
     names::id_of_anything,
+    preparing::Original,
 };
 use crate::Failure;
 use crawl::{Crawl, Limits, Page, PageOutcome};
@@ -136,7 +137,9 @@ impl KnowledgeService {
                 return Ok(Some(FileOutcome::Unchanged { document: known.id.clone() }));
             }
             let (owner, settings) = (&intake.reads_for, &intake.collection.settings);
-            let prepared = self.prepare(owner, format, answer.body.clone(), hash, settings).await?;
+            let charset = answer.mime_type.as_deref().and_then(charset_of);
+            let page = Original { format, bytes: answer.body.clone(), hash, charset };
+            let prepared = self.prepare(owner, page, settings).await?;
             let prepared = match prepared {
                 Ok(prepared) => prepared,
                 Err(reason) => return Ok(Some(FileOutcome::Failed { reason })),
@@ -181,6 +184,20 @@ fn format_of(url: &Url, mime_type: Option<&str>) -> Option<Format> {
         Some("text/plain") => Some(of_name().unwrap_or(Format::Text)),
         Some(mime_type) => Format::of_mime_type(mime_type),
     }
+}
+
+/// The encoding that the server names beside the type.
+fn charset_of(mime_type: &str) -> Option<String> {
+    let named = mime_type.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"').to_owned())
+    });
+    let is_name = |name: &String| {
+        !name.is_empty()
+            && name.len() <= 40
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || "-_.:".contains(char))
+    };
+    named.filter(is_name)
 }
 
 /// Ids that say which page it is: its name, then with its folders, then with its query.
