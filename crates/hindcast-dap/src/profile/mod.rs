@@ -108,9 +108,6 @@ pub struct Profile {
     pub hits_are_counted_here: bool,
     /// Whether functions are found in the sources, because the adapter does not find them by name
     pub functions_by_line: bool,
-    /// Whether a thread that is just going on can miss a breakpoint that is set at that moment, until the adapter is told of
-    /// exceptions again
-    pub misses_breakpoints_while_running: bool,
     /// Whether it moves breakpoints from lines without code without telling, so that they are moved here
     pub moves_silently: bool,
     /// Types of sequences of which it shows only the beginning

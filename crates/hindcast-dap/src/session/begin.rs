@@ -156,7 +156,6 @@ impl Session {
             stops: VecDeque::new(),
             standing: HashMap::new(),
             breakpoints: Breakpoints::default(),
-            tell_again: VecDeque::new(),
             threads: Threads::default(),
             seen: Seen::default(),
             modules: Vec::new(),

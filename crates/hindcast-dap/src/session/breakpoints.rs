@@ -1,9 +1,6 @@
 //! Breakpoints: what was asked for, and what adapters made of it.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, HashMap};
 
 use hindcast_core::debug::{
     Binding, Breakpoint, BreakpointChange, BreakpointId, CodeBreakpoint, DebugError, Location, Place, Reason,
@@ -13,11 +10,6 @@ use serde_json::{Value, json};
 
 use super::{Session, State, ask::Refusal, movement::Plan};
 use crate::{protocol::BoundBreakpoint, transport::ConnectionId};
-
-/// How long after a breakpoint was set in a running program adapters that may have missed it are told again. A thread that goes on
-/// needs a few milliseconds for it, and more on a machine that is busy.
-const TELL_AGAIN_AFTER: [Duration; 3] =
-    [Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(5)];
 
 /// All breakpoints of a session.
 #[derive(Debug, Default)]
@@ -355,31 +347,7 @@ impl Session {
             hits: 0,
             sent: 0,
         };
-        self.tell_all_about(&copy)?;
-        if self.profile.misses_breakpoints_while_running && !self.running_connections().is_empty() {
-            self.tell_again = TELL_AGAIN_AFTER.map(|after| Instant::now() + after).into();
-        }
-        Ok(())
-    }
-
-    /// Lets adapters that may have missed a breakpoint look at all threads again. Telling them of the breakpoint itself would
-    /// begin its count of hits again.
-    pub(super) fn tell_again(&mut self) {
-        let now = Instant::now();
-        while self.tell_again.pop_front_if(|due| *due <= now).is_some() {}
-        for connection in self.running_connections() {
-            // Whoever does not answer is noticed elsewhere.
-            if let Err(refusal) = self.send_exceptions(connection) {
-                tracing::debug!(why = refusal.why(), "it is not told again");
-            }
-        }
-    }
-
-    /// The connections whose programs run.
-    fn running_connections(&self) -> Vec<ConnectionId> {
-        let mut told = self.told_connections();
-        told.retain(|connection| self.state == State::Live && !self.standing.contains_key(connection));
-        told
+        self.tell_all_about(&copy)
     }
 
     /// Tells all connections again what concerns a breakpoint.

@@ -32,7 +32,6 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
-    time::Instant,
 };
 
 use hindcast_core::debug::{
@@ -89,8 +88,6 @@ pub(crate) struct Session {
     /// Which connections stand, and with which thread.
     standing: HashMap<ConnectionId, i64>,
     breakpoints: Breakpoints,
-    /// When adapters that may have missed a breakpoint are told again, soonest first.
-    tell_again: VecDeque<Instant>,
     threads: Threads,
     seen: Seen,
     sources: Sources,

@@ -60,7 +60,10 @@ impl Session {
     pub(super) fn carry_out(&mut self, movement: Movement) -> Result<Outcome, DebugError> {
         self.alive()?;
         if self.bell.take() {
-            self.resume_with = Some(movement);
+            // Who resumes may be interrupted as well, before what was interrupted first has begun.
+            if movement != Movement::Resume {
+                self.resume_with = Some(movement);
+            }
             return Ok(Outcome::Interrupted);
         }
         let movement = match movement {
@@ -255,10 +258,7 @@ impl Session {
         let stepping = match &self.plan {
             Plan::Step(step) if *pokes > 0 => step.connection,
             _ => {
-                let until = self.tell_again.front().copied();
-                if !self.pump(until) && until.is_some() {
-                    self.tell_again();
-                }
+                self.pump(None);
                 return;
             }
         };
@@ -279,7 +279,6 @@ impl Session {
             }
         }
         self.plan = Plan::Continue;
-        self.tell_again.clear();
         if let Some(pump) = &self.pump {
             pump.drain();
         }
@@ -361,11 +360,23 @@ impl Session {
     /// Makes the program stand, unless it does.
     pub(super) fn paused(&mut self) -> Result<Stop, DebugError> {
         self.alive()?;
-        self.resume_with = None;
+        if self.resume_with.take() == Some(Movement::Begin) {
+            self.begin()?;
+        }
         self.catch_up();
         let wanted = self.stops.is_empty();
         if wanted && matches!(self.state, State::Live) {
-            self.ask_for_pause()?;
+            let asked_of = self.ask_for_pause()?;
+            if asked_of == 0
+                && self.stops.is_empty()
+                && !self.standing.is_empty()
+                && let Some(last) = self.last_stop.clone()
+            {
+                // It was to go on, and still stands where it was to go on from.
+                self.awaits_pause = false;
+                let (reason, breakpoints) = (StopReason::Pause, Vec::new());
+                return Ok(self.arrived(Stop { reason, breakpoints, detail: None, exception: None, ..last }));
+            }
         }
         let until = Instant::now() + PAUSE_WITHIN;
         loop {

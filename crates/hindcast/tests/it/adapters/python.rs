@@ -1,7 +1,7 @@
 //! What is special about Python.
 
 use hindcast_fixtures::adapters::Script;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{client, data, launch, python, refused, text};
 use crate::{debugger::is_alive, server::eventually};
@@ -120,6 +120,41 @@ fn a_program_that_runs_is_paused_and_gets_breakpoints_and_input() {
     let ended = data(&mut client, "continue", json!({}));
     assert_eq!(ended["exit_code"], 7, "{ended}");
     assert!(text(&mut client, "read_output", json!({})).contains("read typed"));
+}
+
+/// Calls that come before a movement has begun interrupt it, each of them. A pause that comes so early leaves the program where it is.
+#[test]
+fn a_program_goes_on_however_many_calls_come_before_it_does() {
+    let Some(mut client) = client() else { return };
+    let busy = Script::new("python/busy.py");
+    data(&mut client, "launch", json!({ "program": busy.path }));
+    data(&mut client, "run_to", json!({ "file": "busy.py", "line": busy.line("spinning") }));
+    let count = |client: &mut crate::knowledge::Client| {
+        let told = text(client, "evaluate", json!({ "expression": "count" }));
+        told.rsplit(' ').next().unwrap().parse::<u64>().unwrap_or_else(|_| panic!("{told}"))
+    };
+    let mut before = count(&mut client);
+    for round in 0..12 {
+        data(&mut client, "continue", json!({ "wait": false }));
+        for function in 0..4 {
+            let set = json!({ "function": format!("no_such_function_{round}_{function}") });
+            client.tell("tools/call", json!({ "name": "debugger/set_breakpoint", "arguments": set }));
+        }
+        if round % 2 == 1 {
+            let paused = data(&mut client, "pause", json!({}));
+            assert_eq!(paused["state"], "paused", "round {round}: {paused}");
+            continue;
+        }
+        // Only a program that goes on comes to a new breakpoint.
+        let line = busy.line("spinning");
+        let set = data(&mut client, "set_breakpoint", json!({ "file": "busy.py", "line": line }));
+        let stop = data(&mut client, "wait", json!({}));
+        assert_eq!(stop["location"]["line"], line, "round {round}: {stop}");
+        data(&mut client, "remove_breakpoint", json!({ "breakpoint_id": set["id"] }));
+        let now = count(&mut client);
+        assert!(now > before, "round {round}: it stands at {now}");
+        before = now;
+    }
 }
 
 #[test]
