@@ -1,7 +1,7 @@
 //! What is special about Python.
 
 use hindcast_fixtures::adapters::Script;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{client, data, launch, python, refused, text};
 use crate::{debugger::is_alive, server::eventually};

@@ -1,6 +1,7 @@
 //! `kill -9` while documents are taken in: each is wholly there or wholly not, and a second run completes.
 
 mod damage;
+mod server;
 
 use std::{
     collections::HashSet,
@@ -16,13 +17,11 @@ use serde_json::Value;
 use super::knowledge;
 use crate::{
     sdk,
-    server::{Dice, HINDCAST, command, eventually, try_hindcast},
+    server::{Dice, HINDCAST, command, eventually, kills, try_hindcast},
 };
 
 /// How often it is killed; `HINDCAST_KILLS=200` is the long way.
-fn kills() -> usize {
-    std::env::var("HINDCAST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(6)
-}
+const KILLS: usize = 6;
 
 const DOCUMENTS: usize = 500;
 
@@ -56,11 +55,11 @@ fn killed_at_any_moment_of_an_ingest_nothing_is_there_in_part_and_a_second_run_c
     let path = files.path().to_str().unwrap();
     let mut dice = Dice(20_261_115);
     let mut rounds = 0;
-    while rounds < kills() {
+    while rounds < kills(KILLS) {
         let data = tempfile::tempdir().unwrap();
         let mut before = 0;
         // The same folder is filled by several killed runs, as far as they come.
-        while before < DOCUMENTS && rounds < kills() {
+        while before < DOCUMENTS && rounds < kills(KILLS) {
             let mut process = command()
                 .args(["knowledge", "add", "all", path, "--data-dir"])
                 .arg(data.path())
@@ -145,8 +144,8 @@ fn killed_while_a_large_file_is_embedded_it_goes_on_with_where_it_was() {
     let mut dice = Dice(20_261_118);
     let (mut before, mut moments) = (0, Vec::new());
     // Until one kill was in the middle.
-    for round in 0..kills() + 40 {
-        if round >= kills() && moments.iter().any(|&vectors| (1..PASSAGES).contains(&vectors)) {
+    for round in 0..kills(KILLS) + 40 {
+        if round >= kills(KILLS) && moments.iter().any(|&vectors| (1..PASSAGES).contains(&vectors)) {
             break;
         }
         let moment = Duration::from_millis(300 + dice.roll(1500) as u64);
