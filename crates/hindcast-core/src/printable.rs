@@ -8,9 +8,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, acts_on_terminals)
 }
 
-/// The same of a text that may have lines and tabs.
+/// The same of a text that may have lines and tabs. Lines may end as Windows ends them.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |letter| acts_on_terminals(letter) && !matches!(letter, '\n' | '\t'))
+    let is_escaped = |letter| acts_on_terminals(letter) && !matches!(letter, '\n' | '\t');
+    match text.contains("\r\n") {
+        true => Cow::Owned(escaped(&text.replace("\r\n", "\n"), is_escaped).into_owned()),
+        false => escaped(text, is_escaped),
+    }
 }
 
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -48,6 +52,7 @@ mod tests {
         assert_eq!(printable("a\nforged row\r"), "a\\nforged row\\r");
         assert_eq!(printable("\u{9b}31m \u{202e}txt.exe"), "\\u{9b}31m \\u{202e}txt.exe");
         assert_eq!(printable_lines("a\n\tb\u{1b}[2J"), "a\n\tb\\u{1b}[2J");
+        assert_eq!(printable_lines("a\r\nb\rforged"), "a\nb\\rforged");
     }
 
     #[test]

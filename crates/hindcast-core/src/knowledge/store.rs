@@ -1,5 +1,7 @@
 //! The seams to the truth of the knowledge base. Their verbs are whole transactions.
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -55,6 +57,13 @@ pub trait Catalogue: Send + Sync {
 
     /// The documents of a collection, oldest first.
     async fn documents(&self, collection: CollectionKey) -> Result<Vec<Document>, StoreError>;
+
+    /// Some of them, by where they stand in that order. There may be a million.
+    async fn some_documents(
+        &self,
+        collection: CollectionKey,
+        wanted: Range<usize>,
+    ) -> Result<Vec<Document>, StoreError>;
 
     /// One document by its id.
     async fn find_document(
@@ -284,6 +293,8 @@ pub struct Storage {
     pub chunk_bytes: u64,
     /// Bytes of the documents as they came.
     pub original_bytes: u64,
+    /// The texts that were made of originals which are no text.
+    pub text_bytes: u64,
     /// Bytes of the documents as they are kept.
     pub stored_bytes: u64,
     /// Chunks without a vector of the model.

@@ -1,5 +1,6 @@
 //! The text of a PDF, page by page, with the headings that its bookmarks name, or else those that its letters and numbers show.
 
+mod accents;
 mod budget;
 mod hyphens;
 mod large;

@@ -7,7 +7,7 @@ use pdf_extract::{
 };
 
 use super::{
-    broken,
+    accents, broken,
     budget::{self, Budget, LoadError, TooMuch},
     outline::{self, Bookmark},
     sizes::{SizedOutput, Sizes},
@@ -76,7 +76,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Vec<Page>, Vec<Bookmark>), ExtractEr
         let mut output = SizedOutput::new(&text, left.min(LONGEST_PAGE));
         let read = read_page(&mut document, id, &mut output);
         let sizes = output.finish();
-        let text = text.into_inner();
+        let text = accents::put_on_letters(text.into_inner());
         left = left.saturating_sub(text.len());
         let has_failed = read.is_err();
         failed = read.err().flatten().or(failed);

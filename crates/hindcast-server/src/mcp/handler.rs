@@ -196,14 +196,15 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let admitted = self.admitted(&context.extensions)?;
+        let start = render::start(request)?;
+        let mut window = render::window(start);
         let mut entries = Vec::new();
         for room in self.app.registry.rooms() {
-            entries.extend(room.list(&admitted.caller).await.map_err(|failure| self.refuse(failure))?);
+            let listed = room.list(&admitted.caller, &mut window).await;
+            entries.extend(listed.map_err(|failure| self.refuse(failure))?);
         }
-        // What has no priority in its contract comes first; the rest stays in its room's order.
-        entries.sort_by_key(|entry| entry.priority.is_some());
-        let (resources, next_cursor) =
-            render::page(entries.into_iter().map(render::resource).collect(), request)?;
+        let resources = entries.into_iter().map(render::resource).collect();
+        let (resources, next_cursor) = render::page_from(start, resources)?;
         Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(resources) })
     }
 

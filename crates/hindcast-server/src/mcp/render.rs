@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::{
     catalogue::{ErrorKind, WireError},
     excerpt::excerpt,
-    registry::{self, Attachment, Effects, RegisteredTool, Reply, ResourceEntry, TemplateEntry},
+    registry::{self, Attachment, Effects, RegisteredTool, Reply, ResourceEntry, TemplateEntry, Window},
 };
 
 /// Rows of a listing that go out at once.
@@ -18,22 +18,39 @@ const PAGE: usize = 200;
 
 /// One page of `items`, and the cursor of the next.
 pub(super) fn page<T>(
-    mut items: Vec<T>,
+    items: Vec<T>,
     request: Option<PaginatedRequestParams>,
 ) -> Result<(Vec<T>, Option<Cursor>), ErrorData> {
-    let start = match request.and_then(|request| request.cursor) {
-        None => 0,
-        Some(cursor) => {
-            cursor.parse::<usize>().ok().filter(|start| *start < items.len()).ok_or_else(|| {
-                WireError::new(ErrorKind::InvalidParams, "`cursor` is not one that this server gave")
-                    .hint("pass `nextCursor` of the previous page unchanged")
-            })?
-        }
-    };
-    let mut rest = items.split_off(start);
-    let more = rest.len() > PAGE;
-    rest.truncate(PAGE);
-    Ok((rest, more.then(|| (start + PAGE).to_string())))
+    let start = start(request)?;
+    page_from(start, window(start).of(items))
+}
+
+/// Which entry the wanted page begins with.
+pub(super) fn start(request: Option<PaginatedRequestParams>) -> Result<usize, ErrorData> {
+    match request.and_then(|request| request.cursor) {
+        None => Ok(0),
+        Some(cursor) => cursor.parse().ok().filter(|start| *start > 0).ok_or_else(|| not_a_cursor().into()),
+    }
+}
+
+/// The entries of a page that begins there, and one more, which tells whether there is another page.
+pub(super) fn window(start: usize) -> Window {
+    Window::new(start, PAGE + 1)
+}
+
+/// The page of these entries, which begin at `start`, and the cursor of the next.
+pub(super) fn page_from<T>(start: usize, mut entries: Vec<T>) -> Result<(Vec<T>, Option<Cursor>), ErrorData> {
+    if start > 0 && entries.is_empty() {
+        return Err(not_a_cursor().into());
+    }
+    let more = entries.len() > PAGE;
+    entries.truncate(PAGE);
+    Ok((entries, more.then(|| (start + PAGE).to_string())))
+}
+
+fn not_a_cursor() -> WireError {
+    WireError::new(ErrorKind::InvalidParams, "`cursor` is not one that this server gave")
+        .hint("pass `nextCursor` of the previous page unchanged")
 }
 
 /// Parameters that need no description beside their name; the reference has one.

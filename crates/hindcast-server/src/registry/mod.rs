@@ -4,6 +4,7 @@ mod prompt;
 mod resource;
 mod schema;
 mod tool;
+mod window;
 
 use std::collections::HashMap;
 
@@ -12,6 +13,7 @@ pub(crate) use resource::{Content, ResourceEntry, ResourceRoom, TemplateEntry};
 pub(crate) use tool::{
     Answer, Attachment, Call, Declaration, Effects, Finished, Manner, RegisteredTool, Reply, Tool,
 };
+pub(crate) use window::Window;
 
 /// Longer names are not compared with those of the tools.
 const LONGEST_COMPARED: usize = 100;

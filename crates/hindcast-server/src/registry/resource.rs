@@ -10,6 +10,7 @@ use hindcast_core::{
 };
 use hindcast_services::{Failure, debug::SourceWatch};
 
+use super::Window;
 use crate::overtime::Keepable;
 
 /// A resource as it is listed.
@@ -19,8 +20,7 @@ pub(crate) struct ResourceEntry {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) mime_type: Cow<'static, str>,
-    /// From 0 to 1: how much a client should care; none where the contract has no such field, which
-    /// is listed first.
+    /// From 0 to 1: how much a client should care; none where the contract has no such field.
     pub(crate) priority: Option<f32>,
 }
 
@@ -61,8 +61,8 @@ pub(crate) trait ResourceRoom: Send + Sync + 'static {
     /// take away.
     fn feature(&self, uri: &str) -> Option<Feature>;
 
-    /// What can be read now.
-    async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure>;
+    /// What can be read now, as far as it is wanted.
+    async fn list(&self, caller: &Caller, window: &mut Window) -> Result<Vec<ResourceEntry>, Failure>;
 
     /// The families that can be read now.
     fn templates(&self, caller: &Caller) -> Vec<TemplateEntry>;

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::{
     debug_views::{BreakpointList, SessionView, ThreadList, TimelineView},
-    registry::{Content, ResourceEntry, ResourceRoom, TemplateEntry},
+    registry::{Content, ResourceEntry, ResourceRoom, TemplateEntry, Window},
 };
 
 const SOURCE: &str = "debugger://source/";
@@ -47,7 +47,7 @@ impl ResourceRoom for DebugRoom {
         Some(if uri == TIMELINE_URI { Feature::TimeTravel } else { Feature::Debugging })
     }
 
-    async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure> {
+    async fn list(&self, caller: &Caller, window: &mut Window) -> Result<Vec<ResourceEntry>, Failure> {
         if !self.is_open(caller) {
             return Ok(Vec::new());
         }
@@ -83,7 +83,7 @@ impl ResourceRoom for DebugRoom {
                 "What happened in the recorded process: stops, output, signals, breakpoints, each with its moment",
             ));
         }
-        Ok(entries)
+        Ok(window.of(entries))
     }
 
     fn templates(&self, caller: &Caller) -> Vec<TemplateEntry> {

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::{
     knowledge_views::{CollectionJson, DocumentJson, HealthJson, ModelsJson, StatsJson, counted},
-    registry::{Content, ResourceEntry, ResourceRoom, TemplateEntry},
+    registry::{Content, ResourceEntry, ResourceRoom, TemplateEntry, Window},
 };
 
 const DOCUMENTS_TEMPLATE: &str = "resource://knowledge/{collectionId}/documents";
@@ -40,7 +40,7 @@ impl ResourceRoom for KnowledgeRoom {
         (uri != HEALTH_URI).then_some(Feature::Knowledge)
     }
 
-    async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure> {
+    async fn list(&self, caller: &Caller, window: &mut Window) -> Result<Vec<ResourceEntry>, Failure> {
         if !caller.may(Some(Scope::KnowledgeRead)) {
             return Ok(Vec::new());
         }
@@ -54,7 +54,7 @@ impl ResourceRoom for KnowledgeRoom {
         let fixed = |uri: &str, name: &str, description: &str, priority| {
             entry(uri.into(), name.into(), description.into(), priority)
         };
-        let mut entries = vec![
+        let fixed = vec![
             fixed(
                 COLLECTIONS_URI,
                 "Knowledge Base Collections",
@@ -69,15 +69,19 @@ impl ResourceRoom for KnowledgeRoom {
                 0.8,
             ),
         ];
+        let mut entries = window.of(fixed);
         for collection in self.knowledge.collections(caller).await? {
             let (id, name) = (&collection.id, &collection.name);
             let documents = counted(collection.documents, "document", "documents");
             let chunks = counted(collection.chunks, "chunk", "chunks");
             let description = format!("List of all documents in {name} collection ({documents}, {chunks})");
-            entries.push(entry(documents_uri(id), format!("{name} - All Documents"), description, 0.7));
+            let list = entry(documents_uri(id), format!("{name} - All Documents"), description, 0.7);
             let description = "Document count, chunk count, and usage stats".to_owned();
-            entries.push(entry(stats_uri(id), format!("{name} - Statistics"), description, 0.6));
-            for document in self.knowledge.documents(&collection).await? {
+            let statistics = entry(stats_uri(id), format!("{name} - Statistics"), description, 0.6);
+            entries.extend(window.of(vec![list, statistics]));
+            let count = usize::try_from(collection.documents).unwrap_or(usize::MAX);
+            let wanted = window.of_next(count);
+            for document in self.knowledge.some_documents(&collection, wanted).await? {
                 entries.push(ResourceEntry {
                     mime_type: document.mime_type.into(),
                     ..entry(document_uri(id, &document.id), document.name, document.description, 0.5)

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     catalogue::{Entry, TABLE},
-    registry::{Content, ResourceEntry, ResourceRoom, TemplateEntry},
+    registry::{Content, ResourceEntry, ResourceRoom, TemplateEntry, Window},
     tools::QuotaView,
 };
 
@@ -41,7 +41,7 @@ impl ResourceRoom for ServerRoom {
         (uri == AuditTrail::URI).then_some(Feature::Audit)
     }
 
-    async fn list(&self, caller: &Caller) -> Result<Vec<ResourceEntry>, Failure> {
+    async fn list(&self, caller: &Caller, window: &mut Window) -> Result<Vec<ResourceEntry>, Failure> {
         let entry = |uri: &str, name: &str, description: &str, priority| ResourceEntry {
             uri: uri.into(),
             name: name.into(),
@@ -57,7 +57,7 @@ impl ResourceRoom for ServerRoom {
         if caller.may(Some(Scope::AuditRead)) {
             entries.push(entry(AuditTrail::URI, "Audit trail", "The signed end of the audit trail", 0.3));
         }
-        Ok(entries)
+        Ok(window.of(entries))
     }
 
     fn templates(&self, _caller: &Caller) -> Vec<TemplateEntry> {

@@ -335,6 +335,13 @@ impl KnowledgeService {
                 if collection.maker != caller.principal {
                     notices.push("everybody sees this collection, and somebody else made it".into());
                 }
+                let own = Ownership::Private(caller.principal.clone());
+                if ownership == Ownership::Shared && self.find_owned(caller, name, &own).await?.is_some() {
+                    notices.push(format!(
+                        "this is the shared collection, `{}@shared` to you: `{}` alone means your own of that name",
+                        collection.id, collection.id
+                    ));
+                }
                 (collection, false)
             }
             (None, id) => {

@@ -69,7 +69,8 @@ impl KnowledgeService {
         let owner = &collection.maker;
         let vector = self.embedder.dimension() as u64 * 4;
         let texts: usize = prepared.chunks.iter().map(|chunk| chunk.text.len()).sum();
-        let more = prepared.original.len() as u64 + texts as u64 + prepared.chunks.len() as u64 * vector;
+        let served = prepared.extracted.text.as_ref().map_or(0, String::len);
+        let more = (prepared.original.len() + texts + served) as u64 + prepared.chunks.len() as u64 * vector;
         if let Some(disk) = &self.policy.disk {
             check_disk(disk, more)?;
         }
@@ -94,7 +95,7 @@ impl KnowledgeService {
         Ok(())
     }
 
-    /// The bytes of an owner's documents, passages and vectors.
+    /// The bytes of an owner's documents, the texts made of them, passages and vectors.
     async fn used_by(&self, owner: &PrincipalId) -> Result<u64, Failure> {
         let now = self.clock.now();
         if let Some(bytes) = self.allowance.known(owner, now) {
@@ -103,7 +104,7 @@ impl KnowledgeService {
         let mut bytes = 0;
         for collection in self.collections_of(owner).await? {
             let storage = self.store.storage(collection.key, self.serving_model(&collection)).await?;
-            bytes += storage.original_bytes + storage.chunk_bytes + storage.vector_bytes;
+            bytes += storage.original_bytes + storage.text_bytes + storage.chunk_bytes + storage.vector_bytes;
         }
         self.allowance.set(owner, bytes, now);
         Ok(bytes)

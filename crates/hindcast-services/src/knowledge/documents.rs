@@ -1,5 +1,7 @@
 //! Reading documents, and the ids there are.
 
+use std::ops::Range;
+
 use hindcast_core::{
     identity::Caller,
     knowledge::{Collection, Document},
@@ -21,6 +23,18 @@ impl KnowledgeService {
     /// The documents of a collection, oldest first.
     pub async fn documents(&self, collection: &Collection) -> Result<Vec<Document>, Failure> {
         Ok(self.store.documents(collection.key).await?)
+    }
+
+    /// Some of them, by where they stand in that order. What was removed meanwhile lets others move up.
+    pub async fn some_documents(
+        &self,
+        collection: &Collection,
+        wanted: Range<usize>,
+    ) -> Result<Vec<Document>, Failure> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.store.some_documents(collection.key, wanted).await?)
     }
 
     /// The documents behind a URI that names a collection.

@@ -54,10 +54,16 @@ pub enum SearchMode {
 const RELEVANT_AT_ALL: f32 = 0.15;
 
 /// Said where nothing was found, or nothing but meaning was searched, by a model that does not know the question's language.
-const MEANING_IN_FOREIGN_LANGUAGE: &str = "the embedding model knows only English and the question is in another language, so what is \
-                                           near in meaning counts for little · hint: search with `mode` hybrid or lexical and words of \
-                                           the documents, or let the collection use `multilingual-e5-small` (`hindcast models pull`, \
-                                           `hindcast knowledge settings`)";
+fn meaning_in_foreign_language(mode: SearchMode) -> String {
+    let instead = match mode {
+        SearchMode::Dense => "with `mode` hybrid or lexical and words of the documents",
+        SearchMode::Hybrid | SearchMode::Lexical => "with a few words that the documents have",
+    };
+    format!(
+        "the embedding model knows only English and the question is in another language, so what is near in meaning counts for little · \
+         hint: search {instead}, or let the collection use `multilingual-e5-small` (`hindcast models pull`, `hindcast knowledge settings`)"
+    )
+}
 
 /// What is looked for, and where.
 #[derive(Debug, Clone, Default)]
@@ -202,7 +208,7 @@ impl KnowledgeService {
         };
         notices.extend(self.notices_of_ingests(caller, &collections));
         if is_foreign && is_by_meaning {
-            notices.push(MEANING_IN_FOREIGN_LANGUAGE.into());
+            notices.push(meaning_in_foreign_language(request.mode));
         }
         if request.context > 0 {
             for hit in &mut hits {

@@ -5,6 +5,9 @@ use hindcast_core::knowledge::{FoundChunk, is_unspaced};
 /// What is left of the relevance of a passage that has only parts of the one name that was asked for.
 const LACKS_THE_NAME: f32 = 0.35;
 
+/// What is left of the relevance of a passage that uses the name which another passage defines.
+const ONLY_USES_THE_NAME: f32 = 0.9;
+
 /// What is left of the relevance of a section of a few words. Its headings have the words of many questions, and it has few others.
 const SAYS_LITTLE: f32 = 0.85;
 const FEW_WORDS: usize = 10;
@@ -12,9 +15,16 @@ const FEW_WORDS: usize = 10;
 /// Lowers the relevance of passages that lack the name which was asked for, or say little, and puts the best first again.
 pub(super) fn weigh(query: &str, found: &mut [(FoundChunk, f32)]) {
     let name = only_name(query);
+    let is_defined = name
+        .as_deref()
+        .is_some_and(|name| found.iter().any(|(found, _)| defines(&found.headings, &found.text, name)));
     for (found, score) in &mut *found {
-        if name.as_deref().is_some_and(|name| !has_name(found, name)) {
-            *score *= LACKS_THE_NAME;
+        if let Some(name) = name.as_deref() {
+            if !has_name(found, name) {
+                *score *= LACKS_THE_NAME;
+            } else if is_defined && !defines(&found.headings, &found.text, name) {
+                *score *= ONLY_USES_THE_NAME;
+            }
         }
         if says_little(found) {
             *score *= SAYS_LITTLE;
@@ -42,6 +52,30 @@ fn has_name(found: &FoundChunk, name: &str) -> bool {
     [&found.text, &found.headings, &found.document.name].into_iter().any(|text| spelled(text).contains(name))
 }
 
+/// Whether a passage begins with a name, or its last heading does, as where a function is explained: `os.path.join(path, *paths)`,
+/// `class csv.DictReader(f)`, `--no-wait`.
+fn defines(headings: &str, text: &str, name: &str) -> bool {
+    let heading = headings.rsplit(" › ").next().unwrap_or_default();
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    [heading, first].into_iter().any(|line| {
+        let line = line.trim_start_matches(|char: char| !char.is_alphanumeric());
+        let line = ["async ", "class ", "def ", "fn ", "function ", "pub "]
+            .iter()
+            .fold(line, |line, word| line.strip_prefix(word).unwrap_or(line));
+        let rest = spelled(line);
+        // What leads to the name may stand before it.
+        let end =
+            rest.find(|char: char| !(char.is_alphanumeric() || " .:".contains(char))).unwrap_or(rest.len());
+        let (named, behind) = rest.split_at(end);
+        let named = named.trim_end();
+        let is_signature = behind.starts_with('(') || behind.is_empty();
+        is_signature
+            && named
+                .strip_suffix(name)
+                .is_some_and(|before| before.is_empty() || before.ends_with(['.', ':']))
+    })
+}
+
 /// Whether a passage is a section of a few words in a longer document.
 fn says_little(found: &FoundChunk) -> bool {
     // Without spaces between words, two characters are about one.
@@ -58,6 +92,22 @@ fn spelled(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_passage_that_begins_with_a_name_defines_it() {
+        let name = only_name("functools.lru_cache").unwrap();
+        for (headings, text, is_so) in [
+            ("functools", "@functools.lru_cache(user_function)\n\nDecorator", true),
+            ("functools › functools.lru_cache(maxsize=128)", "Decorator", true),
+            ("functools", "Changed in version 3.8: functools.lru_cache(f) takes", false),
+            ("functools", "functools.lru_caches(f)", false),
+            ("functools", "use functools.lru_cache(f)", false),
+        ] {
+            assert_eq!(defines(headings, text, &name), is_so, "{text}");
+        }
+        let field = only_name("lru_cache").unwrap();
+        assert!(defines("", "class functools.lru_cache(f)", &field));
+    }
 
     #[test]
     fn a_query_that_is_one_name_is_told_from_words() {

@@ -58,8 +58,8 @@ impl Files {
     fn verify_in_background(&self) {
         let (index, damage) = (self.index.clone(), self.damage.clone());
         *lock(&self.verification) = Some(std::thread::spawn(move || {
-            if let Err(error) = verify_all(&index) {
-                *lock(&damage) = Some(error.to_string());
+            if let Err(IndexError::Corrupt(reason)) = verify_all(&index) {
+                *lock(&damage) = Some(reason);
             }
         }));
     }
@@ -73,7 +73,11 @@ impl Files {
 
     /// Notes that the index is not to be used any more.
     pub(super) fn note_damage(&self, damage: &IndexError) {
-        *lock(&self.damage) = Some(damage.to_string());
+        let reason = match damage {
+            IndexError::Corrupt(reason) => reason.clone(),
+            other => other.to_string(),
+        };
+        lock(&self.damage).get_or_insert(reason);
     }
 
     /// The failure for those who wanted to use the index, where that was noted.

@@ -115,8 +115,8 @@ impl LexicalIndex {
     /// Opens the index, making it the first time. One that cannot be read is begun anew, with no generation: the truth is
     /// elsewhere.
     pub fn open(folder: &Path) -> Result<Self, IndexError> {
-        fs::create_dir_all(folder).map_err(|error| IndexError::Unavailable(error.to_string()))?;
-        Self::open_as_found(folder).or_else(|error| {
+        let made = fs::create_dir_all(folder).map_err(|error| IndexError::Unavailable(error.to_string()));
+        made.and_then(|()| Self::open_as_found(folder)).or_else(|error| {
             tracing::warn!("{error}; it is made again");
             clear(folder).map_err(|error| IndexError::Unavailable(error.to_string()))?;
             Self::open_as_found(folder)
@@ -177,16 +177,18 @@ impl LexicalIndex {
 
     /// Throws the files away; gives the failure for those who wanted to use them.
     fn begin_anew(&self, writer: &mut Option<IndexWriter>, damage: IndexError) -> IndexError {
-        tracing::warn!("{damage}; it is made again");
+        let lost = self.opened();
+        // Whoever cannot begin it tries again at every search.
+        if lost.files.damage().is_none() {
+            tracing::warn!("{damage}; it is made again");
+        }
         *writer = None;
         self.take_changed();
         self.changed().is_lost = true;
-        let lost = self.opened();
         // Nobody reads on, also if it cannot be begun.
         lost.files.note_damage(&damage);
         lost.note().generation = None;
-        let begun = fs::create_dir_all(&self.folder)
-            .and_then(|()| clear(&self.folder))
+        let begun = clear(&self.folder)
             .map_err(|error| IndexError::Unavailable(error.to_string()))
             .and_then(|()| Opened::open(&self.folder));
         match begun {
@@ -606,11 +608,20 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     format!("tantivy panicked: {}", text.unwrap_or("for an unknown reason"))
 }
 
-/// Removes what is in the folder.
+/// Makes the folder an empty one, whatever is in it or stands there instead. All of it can be made again.
 fn clear(folder: &Path) -> std::io::Result<()> {
-    let entries: Vec<PathBuf> =
-        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
-    entries.iter().try_for_each(fs::remove_file)
+    if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
+        fs::remove_file(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 fn unreadable(error: TantivyError) -> IndexError {

@@ -193,14 +193,55 @@ fn changes_are_not_committed_where_the_index_has_lost_what_came_before() {
 #[test]
 fn an_index_that_cannot_be_begun_anew_answers_nobody() {
     let folder = tempfile::tempdir().unwrap();
-    let index = filled(&folder);
-    // Removing it fails.
-    std::fs::create_dir(folder.path().join("folder")).unwrap();
-    damage(folder.path(), ".term");
+    let above = folder.path().join("above");
+    let index = LexicalIndex::open(&above.join("index")).unwrap();
+    add(&index, ONE, &[(1, "Connections are dropped when idle")]);
+    add(&index, TWO, &[(3, "An idle connection is kept for a minute")]);
+    index.commit(Generation(3)).unwrap();
+    // There can be no folder below a file.
+    std::fs::rename(&above, folder.path().join("away")).unwrap();
+    std::fs::write(&above, "").unwrap();
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(index.generation(), None);
+        for within in [&[ONE][..], &[TWO]] {
+            let answer = index.search("idle connection", Some(within), None, 10);
+            let Err(IndexError::Corrupt(reason)) = answer else { panic!("{answer:?}") };
+            told.push(reason);
+        }
+    }
+    told.dedup();
+    assert_eq!(told.len(), 1, "the reason stays the same");
+    std::fs::remove_file(&above).unwrap();
     assert_eq!(index.generation(), None);
-    for within in [&[ONE][..], &[TWO]] {
-        let answer = index.search("idle connection", Some(within), None, 10);
-        assert!(matches!(answer, Err(IndexError::Corrupt(_))), "{answer:?}");
+    index.begin();
+    add(&index, ONE, &[(1, "Zebras graze")]);
+    index.commit(Generation(4)).unwrap();
+    assert_eq!(found(&index, "zebra", Some(&[ONE])), [1]);
+}
+
+#[test]
+fn whatever_stands_in_the_place_of_its_files_makes_way() {
+    for is_open in [true, false] {
+        for is_folder in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let index = filled(&folder);
+            if is_folder {
+                std::fs::remove_dir_all(folder.path()).unwrap();
+                std::fs::write(folder.path(), "x").unwrap();
+            } else {
+                damage(folder.path(), ".term");
+                std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+            }
+            let again = if is_open { index } else { LexicalIndex::open(folder.path()).unwrap() };
+            assert_eq!((again.generation(), again.len()), (None, 0));
+            again.begin();
+            add(&again, ONE, &[(1, "Zebras graze")]);
+            again.commit(Generation(4)).unwrap();
+            assert_eq!(found(&again, "zebra", None), [1]);
+            std::fs::remove_dir_all(folder.path()).unwrap();
+            std::fs::create_dir(folder.path()).unwrap();
+        }
     }
 }
 

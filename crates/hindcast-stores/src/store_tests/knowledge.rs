@@ -91,6 +91,7 @@ pub(crate) fn document(collection: &Collection, id: &str, words: &str) -> NewDoc
 }
 
 on_each_store!(
+    some_documents_are_given_by_where_they_stand,
     a_document_comes_out_as_it_went_in,
     chunks_that_stay_keep_their_ids_and_the_others_are_told_as_gone,
     a_writer_that_expects_something_else_is_refused_and_changes_nothing,
@@ -395,6 +396,22 @@ async fn generations_rise_one_by_one_and_in_the_order_in_which_they_are_seen(pla
     for collection in stage.store.collections(None).await.unwrap() {
         assert_eq!((collection.documents, collection.chunks), (20, 40));
         assert_eq!(stage.store.chunk_ids(collection.key).await.unwrap().len(), 40);
+    }
+}
+
+async fn some_documents_are_given_by_where_they_stand(place: Place) {
+    let stage = Stage::on(place).await;
+    let (letters, others) = (stage.collection("letters").await, stage.collection("others").await);
+    for id in ["a", "b", "c", "d"] {
+        for collection in [&letters, &others] {
+            stage.store.keep_document(document(collection, id, "one")).await.unwrap();
+        }
+    }
+    let all = stage.store.documents(letters.key).await.unwrap();
+    for wanted in [0..0, 0..2, 1..4, 3..9, 4..5] {
+        let end = wanted.end.min(4);
+        let some = stage.store.some_documents(letters.key, wanted.clone()).await.unwrap();
+        assert_eq!(some, all[wanted.start..end], "{wanted:?}");
     }
 }
 

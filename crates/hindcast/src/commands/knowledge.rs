@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{Collection, DocumentFilter, Ownership, Patterns},
+    printable::printable,
 };
 use hindcast_services::{
     Events,
@@ -297,7 +298,8 @@ async fn show(knowledge: &KnowledgeService, show: ShowKnowledge) -> Result<ExitC
     let mut text = format!("{:<32} {:>10} {:>7} {:<18} name\n", "id", "bytes", "chunks", "type");
     for document in documents {
         let (id, size, chunks) = (document.id, document.size, document.chunks);
-        let path = document.source.map(|source| format!(" · {}", source.path)).unwrap_or_default();
+        let path =
+            document.source.map(|source| format!(" · {}", printable(&source.path))).unwrap_or_default();
         let _ = writeln!(
             text,
             "{id:<32} {size:>10} {chunks:>7} {:<18} {}{path}",
@@ -485,7 +487,8 @@ fn place(hit: &Hit) -> String {
     if let Some(source) = &found.document.source {
         text += &format!(" · {}", source.path);
     }
-    text
+    // A name with line breaks could look like another hit.
+    printable(&text).into_owned()
 }
 
 fn hit_value(hit: &Hit) -> Value {

@@ -25,6 +25,8 @@ pub(super) struct Figures {
     /// Pages of Python's documentation.
     pub(super) pages: Files,
     pub(super) by_words: Meanwhile,
+    /// The same while another process takes the files in.
+    pub(super) beside: Meanwhile,
     pub(super) hybrid: Meanwhile,
 }
 
@@ -53,8 +55,9 @@ pub(super) fn measure(
     let data = scratch.join("data-pages");
     let pages = take_in(hindcast, &data, &library, count as u64)?;
     let by_words = meanwhile::by_words(hindcast, &data, scratch)?;
+    let beside = meanwhile::by_words_beside(hindcast, &data, scratch)?;
     let hybrid = meanwhile::hybrid(workspace, hindcast, scratch)?;
-    Ok(Figures { small, pages, by_words, hybrid })
+    Ok(Figures { small, pages, by_words, beside, hybrid })
 }
 
 /// Small notes, each another, a thousand in a folder.

@@ -1,8 +1,9 @@
-//! What searches cost while something else is taken in on the same server: by words while small files are taken in without embedding,
-//! and by words and meaning while pages are taken in with it.
+//! What searches cost while something else is taken in: by words while small files are taken in without embedding, by the same server
+//! or by another process on its data folder, and by words and meaning while pages are taken in with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -62,7 +63,17 @@ pub(super) fn by_words(hindcast: &Path, data: &Path, scratch: &Path) -> Result<M
     let files = scratch.join("meanwhile");
     write_files(&files, FILES)?;
     let client = McpClient::lasting("hindcast", program(hindcast, data).arg("mcp"), LONGEST)?;
-    let measured = measure(client, "lexical", &files)?;
+    let measured = measure(client, "lexical", |client| Adding::begin_here(client, &files))?;
+    fs::remove_dir_all(&files)?;
+    Ok(measured)
+}
+
+/// The same while `hindcast knowledge add` takes the files in.
+pub(super) fn by_words_beside(hindcast: &Path, data: &Path, scratch: &Path) -> Result<Meanwhile> {
+    let files = scratch.join("beside");
+    write_files(&files, FILES)?;
+    let client = McpClient::lasting("hindcast", program(hindcast, data).arg("mcp"), LONGEST)?;
+    let measured = measure(client, "lexical", |_| Adding::begin_beside(hindcast, data, &files))?;
     fs::remove_dir_all(&files)?;
     Ok(measured)
 }
@@ -80,7 +91,50 @@ pub(super) fn hybrid(workspace: &Workspace, hindcast: &Path, scratch: &Path) -> 
     command::capture(program(hindcast, &data).args(["models", "pull", "--from"]).arg(model))?;
     take_in(hindcast, &data, &some, PAGES.len() as u64)?;
     let client = McpClient::lasting("hindcast", program(hindcast, &data).arg("mcp"), LONGEST)?;
-    measure(client, "hybrid", &library)
+    measure(client, "hybrid", |client| Adding::begin_here(client, &library))
+}
+
+/// What is being taken in.
+enum Adding {
+    Here,
+    Beside(Child),
+}
+
+impl Adding {
+    fn begin_here(client: &mut McpClient, folder: &Path) -> Result<Self> {
+        let add = json!({ "collection": "meanwhile", "paths": [folder], "background": true });
+        client.call("knowledge/add", &add)?;
+        Ok(Self::Here)
+    }
+
+    fn begin_beside(hindcast: &Path, data: &Path, folder: &Path) -> Result<Self> {
+        let mut add = program(hindcast, data);
+        add.args(["knowledge", "add", "beside"]).arg(folder).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self::Beside(add.spawn()?))
+    }
+
+    /// Whether something of it is there already; none when it has ended. One that failed is an error.
+    fn has_begun(&mut self, client: &mut McpClient) -> Result<Option<bool>> {
+        match self {
+            // Before that it looks for files, and nothing is embedded.
+            Self::Here => Ok(done(client)?.map(|done| done > 0)),
+            Self::Beside(add) => match add.try_wait()? {
+                None => Ok(Some(true)),
+                Some(status) if status.success() => Ok(None),
+                Some(status) => bail!("`hindcast knowledge add` failed: {status}"),
+            },
+        }
+    }
+}
+
+impl Drop for Adding {
+    fn drop(&mut self) {
+        if let Self::Beside(add) = self {
+            // It has ended, or nobody wants what it does.
+            let _ = add.kill();
+            let _ = add.wait();
+        }
+    }
 }
 
 /// Searches that were timed one by one.
@@ -113,22 +167,24 @@ impl Searches {
     }
 }
 
-/// Searches `notes` before and while what is in `folder` is taken in. The server ends with what it has by then.
-fn measure(mut client: McpClient, mode: &str, folder: &Path) -> Result<Meanwhile> {
+/// Searches `notes` before and while something is taken in. The server ends with what it has by then.
+fn measure(
+    mut client: McpClient,
+    mode: &str,
+    begin: impl FnOnce(&mut McpClient) -> Result<Adding>,
+) -> Result<Meanwhile> {
     Searches::default().round(&mut client, mode)?;
     let mut before = Searches::default();
     for _ in 0..ROUNDS {
         before.round(&mut client, mode)?;
     }
     println!("searching ({mode}) while files are taken in");
-    let add = json!({ "collection": "meanwhile", "paths": [folder], "background": true });
-    client.call("knowledge/add", &add)?;
+    let mut adding = begin(&mut client)?;
     let mut during = Searches::default();
     let mut rounds = 0;
     while rounds < MOST_ROUNDS {
-        let Some(done) = done(&mut client)? else { break };
-        // Before that it looks for files, and nothing is embedded.
-        if done > 0 {
+        let Some(has_begun) = adding.has_begun(&mut client)? else { break };
+        if has_begun {
             during.round(&mut client, mode)?;
             rounds += 1;
         }

@@ -1,5 +1,7 @@
 //! What is asked and written of collections, documents and watches.
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use hindcast_core::{
     Timestamp,
@@ -89,6 +91,14 @@ impl Catalogue for PostgresKnowledge {
 
     async fn documents(&self, collection: CollectionKey) -> Result<Vec<Document>, StoreError> {
         documents::list(&self.read().await?, &self.machine, collection).await
+    }
+
+    async fn some_documents(
+        &self,
+        collection: CollectionKey,
+        wanted: Range<usize>,
+    ) -> Result<Vec<Document>, StoreError> {
+        documents::some(&self.read().await?, &self.machine, collection, wanted).await
     }
 
     async fn find_document(

@@ -267,7 +267,8 @@ impl ChunkSource for PostgresKnowledge {
             FROM hindcast.chunks LEFT JOIN hindcast.vectors ON vectors.chunk = chunks.id AND vectors.model = $2
             WHERE collection = $1";
         let documents = "
-            SELECT coalesce(sum(size), 0)::bigint, coalesce(sum(octet_length(original)), 0)::bigint
+            SELECT coalesce(sum(size), 0)::bigint, coalesce(sum(octet_length(original)), 0)::bigint,
+                   coalesce(sum(octet_length(text)), 0)::bigint
             FROM hindcast.documents JOIN hindcast.contents ON contents.document = documents.key WHERE collection = $1";
         let chunks = lease.row(chunks, &[&collection.0, &kept(model)]).await?;
         let documents = lease.row(documents, &[&collection.0]).await?;
@@ -281,6 +282,7 @@ impl ChunkSource for PostgresKnowledge {
             missing_vectors: sum(&chunks, 2)?,
             original_bytes: sum(&documents, 0)?,
             stored_bytes: sum(&documents, 1)?,
+            text_bytes: sum(&documents, 2)?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Documents in their tables.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use hindcast_core::{
     Timestamp,
@@ -39,6 +39,20 @@ pub(super) async fn list(
     let asked =
         format!("SELECT {DOCUMENT_COLUMNS} FROM hindcast.documents WHERE collection = $1 ORDER BY key");
     lease.rows(&asked, &[&collection.0]).await?.iter().map(|row| document(row, 0, machine)).collect()
+}
+
+pub(super) async fn some(
+    lease: &Lease<'_>,
+    machine: &str,
+    collection: CollectionKey,
+    wanted: Range<usize>,
+) -> Result<Vec<Document>, StoreError> {
+    let asked = format!(
+        "SELECT {DOCUMENT_COLUMNS} FROM hindcast.documents WHERE collection = $1 ORDER BY key LIMIT $2 OFFSET $3"
+    );
+    let bounds = (wanted.len() as i64, wanted.start as i64);
+    let rows = lease.rows(&asked, &[&collection.0, &bounds.0, &bounds.1]).await?;
+    rows.iter().map(|row| document(row, 0, machine)).collect()
 }
 
 pub(super) async fn named(

@@ -1,5 +1,7 @@
 //! Collections in their tables, and what is asked of documents.
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use hindcast_core::{
     Timestamp,
@@ -149,6 +151,23 @@ impl Catalogue for SqliteKnowledge {
                 "SELECT {DOCUMENT_COLUMNS} FROM documents WHERE collection = ?1 ORDER BY key"
             ))?;
             statement.query_map([collection.0], |row| document(row, 0))?.collect()
+        })
+        .await
+    }
+
+    async fn some_documents(
+        &self,
+        collection: CollectionKey,
+        wanted: Range<usize>,
+    ) -> Result<Vec<Document>, StoreError> {
+        self.read(move |connection| {
+            // Of what is skipped only the keys are looked at.
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {DOCUMENT_COLUMNS} FROM documents WHERE key IN
+                     (SELECT key FROM documents WHERE collection = ?1 ORDER BY key LIMIT ?2 OFFSET ?3) ORDER BY key"
+            ))?;
+            let bounds = params![collection.0, wanted.len() as i64, wanted.start as i64];
+            statement.query_map(bounds, |row| document(row, 0))?.collect()
         })
         .await
     }

@@ -366,13 +366,20 @@ impl ChunkSource for SqliteKnowledge {
                      WHERE collection = ?1",
                 )?
                 .query_row(params![collection.0, model], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-            let (original_bytes, stored_bytes) = connection
+            let (original_bytes, stored_bytes, text_bytes) = connection
                 .prepare_cached(
-                    "SELECT coalesce(sum(size), 0), coalesce(sum(length(original)), 0)
+                    "SELECT coalesce(sum(size), 0), coalesce(sum(length(original)), 0), coalesce(sum(octet_length(text)), 0)
                      FROM documents JOIN contents ON contents.document = documents.key WHERE collection = ?1",
                 )?
-                .query_row([collection.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(Storage { vector_bytes, chunk_bytes, original_bytes, stored_bytes, missing_vectors })
+                .query_row([collection.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            Ok(Storage {
+                vector_bytes,
+                chunk_bytes,
+                original_bytes,
+                text_bytes,
+                stored_bytes,
+                missing_vectors,
+            })
         })
         .await
     }

@@ -299,6 +299,12 @@ fn long_lists_come_in_pages() {
     let cursor = first["result"]["nextCursor"].clone();
     let rest = client.request("resources/list", json!({ "cursor": cursor }));
     let uris = [&first, &rest].map(|page| page["result"]["resources"].as_array().unwrap().clone()).concat();
-    assert_eq!(uris.iter().filter(|one| one["uri"].as_str().unwrap().contains("/document/")).count(), 210);
+    let documents =
+        uris.iter().map(|one| one["uri"].as_str().unwrap()).filter(|uri| uri.contains("/document/"));
+    assert_eq!(documents.collect::<std::collections::BTreeSet<_>>().len(), 210);
+    for cursor in ["100000", "0", "x"] {
+        let refused = client.request("resources/list", json!({ "cursor": cursor }));
+        assert_eq!(refused["error"]["code"], -32602, "{cursor}: {refused}");
+    }
     assert!(rest["result"].get("nextCursor").is_none());
 }
