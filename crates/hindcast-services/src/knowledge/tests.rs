@@ -3,8 +3,8 @@
 use hindcast_core::{
     identity::{Caller, PrincipalId},
     knowledge::{
-        ChatError, ChatModel, DocumentFilter, EmbedError, Embedder, InstalledModel, Message, OnText,
-        Ownership, Patterns, Reply, WordEmbedder, bytes_of,
+        ChatError, ChatModel, EmbedError, Embedder, InstalledModel, Message, OnText, Ownership, Patterns,
+        Reply, WordEmbedder, bytes_of,
     },
     progress::Unwatched,
     time::ManualClock,
@@ -14,6 +14,7 @@ use hindcast_stores::{LexicalIndex, SqliteKnowledge, VectorIndex};
 use super::*;
 
 mod asking;
+mod filters;
 mod models;
 mod sharing;
 mod web;
@@ -318,53 +319,6 @@ fn files(collection: &str, path: &std::path::Path, watch: bool) -> AddRequest {
     let material = Material::Paths { paths: vec![path.into()], patterns: Patterns::default(), watch };
     let ownership = Ownership::Private(PrincipalId::local());
     AddRequest { collection: collection.into(), id: None, ownership, material, tags: Vec::new() }
-}
-
-#[tokio::test]
-async fn filters_hold_for_what_is_found_by_meaning() {
-    let stage = Stage::new();
-    let notes = tempfile::tempdir().unwrap();
-    for (name, date) in [("lakes/one.md", "2024-05-01"), ("woods/two.txt", "2020-01-01")] {
-        let path = notes.path().join(name);
-        std::fs::create_dir(path.parent().unwrap()).unwrap();
-        // Only Markdown has front matter.
-        let front = if name.ends_with("md") {
-            format!("---\ntags: water\ndate: {date}\n---\n")
-        } else {
-            String::new()
-        };
-        std::fs::write(&path, format!("{front}The heron of {name} stands in the water.")).unwrap();
-    }
-    let local = Caller::local();
-    stage.service.add(&local, files("birds", notes.path(), false), &Unwatched).await.unwrap();
-    let found = async |filter: DocumentFilter| {
-        let request = SearchRequest {
-            query: "heron water".into(),
-            limit: 5,
-            mode: SearchMode::Dense,
-            min_relevance: Some(0.0),
-            filter,
-            ..SearchRequest::default()
-        };
-        let found = stage.service.search(&local, request).await.unwrap();
-        let mut ids: Vec<_> = found.hits.into_iter().map(|hit| hit.found.document.id).collect();
-        ids.sort();
-        ids
-    };
-    assert_eq!(found(DocumentFilter::default()).await, ["one", "two"]);
-    let text = |text: &str| Some(text.to_owned());
-    let none = DocumentFilter::default;
-    let day = |text: &str| Some(moment("since", text).unwrap());
-    for (filter, expected) in [
-        (DocumentFilter { path: text("lakes/"), ..none() }, vec!["one"]),
-        (DocumentFilter { source_type: text("text/plain"), ..none() }, vec!["two"]),
-        (DocumentFilter { tag: text("water"), ..none() }, vec!["one"]),
-        (DocumentFilter { until: day("2024-06-01"), ..none() }, vec!["one"]),
-        (DocumentFilter { since: day("2024-06-01"), ..none() }, vec!["two"]),
-        (DocumentFilter { path: text("woods"), tag: text("water"), ..none() }, vec![]),
-    ] {
-        assert_eq!(found(filter.clone()).await, expected, "{filter:?}");
-    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod files;
 mod languages;
+mod opened;
 mod sealed;
 mod statistics;
 mod words;
@@ -11,20 +12,18 @@ use std::{
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError},
 };
-
-use files::Files;
 
 use hindcast_core::knowledge::{
     ChunkId, ChunkSet, CollectionKey, Generation, IndexError, Language, LexicalEntry, LexicalRead,
     LexicalWrite, ScoredChunk,
 };
 use languages::{Question, Stems};
-use sealed::SealedDirectory;
+use opened::{Committed, Opened, clear};
 use statistics::{Extent, Statistics, Terms, Visible};
 use tantivy::{
-    Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, TantivyError, Term,
+    IndexWriter, Searcher, TantivyDocument, TantivyError, Term,
     collector::{Count, FilterCollector, TopDocs},
     directory::error::LockError,
     query::{BooleanQuery, BoostQuery, ConstScoreQuery, Occur, Query, TermQuery, TermSetQuery},
@@ -53,37 +52,6 @@ pub struct LexicalIndex {
     stems: Mutex<Stems>,
 }
 
-/// The files of the index, and what reads them.
-struct Opened {
-    index: Index,
-    reader: IndexReader,
-    files: Files,
-    committed: RwLock<Committed>,
-}
-
-impl Opened {
-    fn open(folder: &Path) -> Result<Self, IndexError> {
-        let directory = tantivy::directory::MmapDirectory::open(folder)
-            .map_err(|error| IndexError::Unavailable(error.to_string()))?;
-        let index = Index::open_or_create(SealedDirectory(directory), schema().0).map_err(unreadable)?;
-        // Chunks come already cut, each by the rules of its language; this is asked only whether it is there.
-        index.tokenizers().register(WORDS, words::Words::for_purpose(words::Purpose::Index));
-        // Before anything else is read: what is damaged may be read wrongly without a failure.
-        let files = Files::open(folder, &index)?;
-        let reader =
-            index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(unreadable)?;
-        Ok(Self { index, reader, files, committed: RwLock::default() })
-    }
-
-    fn committed(&self) -> RwLockReadGuard<'_, Committed> {
-        self.committed.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self) -> RwLockWriteGuard<'_, Committed> {
-        self.committed.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Fields {
     chunk: Field,
@@ -100,15 +68,6 @@ struct Changed {
     has_removed: bool,
     /// The files were thrown away since the run of changes began.
     is_lost: bool,
-}
-
-/// What the last commit left.
-#[derive(Default)]
-struct Committed {
-    generation: Option<Generation>,
-    collections: BTreeMap<CollectionKey, Extent>,
-    /// What its chunks are written in.
-    languages: Vec<Language>,
 }
 
 impl LexicalIndex {
@@ -606,22 +565,6 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     format!("tantivy panicked: {}", text.unwrap_or("for an unknown reason"))
-}
-
-/// Makes the folder an empty one, whatever is in it or stands there instead. All of it can be made again.
-fn clear(folder: &Path) -> std::io::Result<()> {
-    if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
-        fs::remove_file(folder)?;
-    }
-    fs::create_dir_all(folder)?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
-            false => fs::remove_file(entry.path())?,
-        }
-    }
-    Ok(())
 }
 
 fn unreadable(error: TantivyError) -> IndexError {
