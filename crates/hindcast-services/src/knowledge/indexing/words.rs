@@ -71,10 +71,9 @@ impl WordIndex {
     }
 
     async fn take_over_news(&self, now: Generation) -> Result<(), Trouble> {
-        let index = self.index()?;
         // Before it is asked how far it is: whatever it loses from here on is noticed at the commit.
-        index.begin();
-        let seen = seen(index).await?;
+        self.begin_run().await?;
+        let seen = seen(self.index()?).await?;
         if seen == Some(now) {
             return Ok(());
         }
@@ -89,9 +88,15 @@ impl WordIndex {
     }
 
     async fn take_over_all(&self, now: Generation) -> Result<(), Trouble> {
-        self.index()?.begin();
+        self.begin_run().await?;
         let changes = self.compare().await?.changes;
         self.apply(changes, now).await
+    }
+
+    /// Begins a run of changes, which may have to wait for somebody who looks at damaged files.
+    async fn begin_run(&self) -> Result<(), Trouble> {
+        let index = self.index()?;
+        Ok(blocking(move || index.begin()).await?)
     }
 
     /// What separates the index from the truth.
